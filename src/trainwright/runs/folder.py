@@ -176,6 +176,18 @@ class RunFolder:
         write_json(self.path / "findings.json", {"format": FORMAT, "findings": findings})
 
 
+def open_run(path: str | Path) -> RunFolder:
+    """Open a run folder for reading.
+
+    Raises:
+        UserError: There is no run at that path.
+    """
+    folder = RunFolder(Path(path).resolve())
+    if not (folder.path / "status.json").exists():
+        raise UserError(_("{path} is not a run folder: it has no status.json.").format(path=path))
+    return folder
+
+
 def utc_now() -> str:
     """The wall-clock time, ISO 8601 in UTC. For people only: order comes from step numbers."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,91 @@
+"""How a loss falls apart into the losses of micro-batches, so that cutting a step leaves its gradient as it is.
+
+torch's mean over the uncut batch is (sum of the items' losses) / (divisor), where the divisor counts examples, label
+tokens, or the class weights of the targets. A micro-batch whose own mean is ``m`` over ``a`` items therefore adds
+``m * a / A``, with A the divisor of the whole step over all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from trainwright.train.collate import IGNORED_LABEL
+
+Divisor = Callable[[Mapping[str, Any]], float]
+
+
+def count_examples(batch: Mapping[str, Any]) -> float:
+    """Rows of a batch."""
+    first = next(value for value in batch.values() if isinstance(value, torch.Tensor) and value.dim() > 0)
+    return float(len(first))
+
+
+def count_labels(batch: Mapping[str, Any]) -> float:
+    """Labels that take part in the loss: those other than -100; rows where labels are not whole numbers."""
+    labels = batch.get("labels")
+    if not isinstance(labels, torch.Tensor) or labels.is_floating_point():
+        return count_examples(batch)
+    return float(labels.ne(IGNORED_LABEL).sum())
+
+
+def count_shifted_labels(batch: Mapping[str, Any]) -> float:
+    """Targets of next-token prediction: the first label of each row predicts nothing."""
+    if "shift_labels" in batch:
+        return float(batch["shift_labels"].ne(IGNORED_LABEL).sum())
+    return float(batch["labels"][..., 1:].ne(IGNORED_LABEL).sum())
+
+
+def sum_class_weights(weights: torch.Tensor) -> Divisor:
+    """The divisor of torch's weighted cross-entropy: the weights of the targets, added up. weights: (classes,)."""
+
+    def divisor(batch: Mapping[str, Any]) -> float:
+        labels = batch["labels"]
+        return float(weights.double()[labels[labels.ne(IGNORED_LABEL)]].sum())
+
+    return divisor
+
+
+def couples_examples(model: nn.Module) -> str | None:
+    """The name of a layer whose output for one example depends on the others in training, or None."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and not isinstance(
+            module, nn.modules.instancenorm._InstanceNorm
+        ):
+            return f"{name} ({type(module).__name__})"
+    return None
+
+
+def find_divisor(
+    mean_loss: Callable[[Mapping[str, Any]], float],
+    collate: Callable[[list[Any]], Mapping[str, Any]],
+    rows: list[Any],
+    candidates: dict[str, Divisor],
+    tolerance: float,
+) -> str | None:
+    """Try which divisor makes the parts of a few rows add up to their whole.
+
+    Args:
+        mean_loss: The caller's loss of a batch, without dropout.
+        collate: Makes a batch of rows.
+        rows: At least two rows.
+        candidates: Divisors by name, the likeliest first.
+        tolerance: Relative difference that counts as equal.
+
+    Returns:
+        The name of the first divisor that fits; None if none does (the loss couples examples).
+    """
+    parts = [rows[:1], rows[1:]]
+    whole_batch, part_batches = collate(rows), [collate(part) for part in parts]
+    whole, losses = mean_loss(whole_batch), [mean_loss(batch) for batch in part_batches]
+    for name, divisor in candidates.items():
+        amounts = [divisor(batch) for batch in part_batches]
+        if min(amounts) <= 0:
+            continue
+        together = sum(loss * amount for loss, amount in zip(losses, amounts, strict=True)) / divisor(whole_batch)
+        if abs(together - whole) <= tolerance * max(abs(whole), 1e-8):
+            return name
+    return None
