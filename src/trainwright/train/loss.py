@@ -40,13 +40,38 @@ def count_shifted_labels(batch: Mapping[str, Any]) -> float:
 
 
 def sum_class_weights(weights: torch.Tensor) -> Divisor:
-    """The divisor of torch's weighted cross-entropy: the weights of the targets, added up. weights: (classes,)."""
+    """The divisor of torch's weighted cross-entropy: the targets' weights, added up. weights: (classes,), float64."""
 
     def divisor(batch: Mapping[str, Any]) -> float:
         labels = batch["labels"]
-        return float(weights.double()[labels[labels.ne(IGNORED_LABEL)]].sum())
+        return float(weights[labels[labels.ne(IGNORED_LABEL)].cpu()].sum())
 
     return divisor
+
+
+def cross_entropy(
+    logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None, smoothing: float, next_token: bool
+) -> torch.Tensor:
+    """torch's mean cross-entropy over the labels other than -100, never in less than fp32.
+
+    Args:
+        logits: Shape (rows, classes) or (rows, tokens, classes).
+        labels: Shape (rows,) or (rows, tokens).
+        weights: Weight of each class, shape (classes,), or None.
+        smoothing: Share of the target that is spread over all classes.
+        next_token: Each position predicts the label after it.
+    """
+    if next_token:
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    flat = logits.reshape(-1, logits.shape[-1])
+    flat = flat if flat.dtype == torch.float64 else flat.float()
+    return nn.functional.cross_entropy(
+        flat,
+        labels.reshape(-1),
+        weight=weights.to(flat) if weights is not None else None,
+        ignore_index=IGNORED_LABEL,
+        label_smoothing=smoothing,
+    )
 
 
 def couples_examples(model: nn.Module) -> str | None:

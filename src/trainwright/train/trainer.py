@@ -90,7 +90,7 @@ class Trainer(transformers.Trainer):
         self.step_size = 0  # set below, from the copied arguments
         self.tokens_per_micro_batch = tokens_per_micro_batch
         self.layerwise_lr_decay = layerwise_lr_decay
-        self.class_weights = torch.tensor(class_weights) if class_weights is not None else None
+        self.class_weights = torch.tensor(class_weights, dtype=torch.float64) if class_weights is not None else None
         self.meter = meter
         self.counter = StepCounter()
         self._divisor: loss.Divisor | None = None
@@ -240,17 +240,16 @@ class Trainer(transformers.Trainer):
     def compute_loss(
         self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The mean loss of a batch; with class weights, torch's weighted cross-entropy."""
-        if self.class_weights is None:
+        """The mean loss of a batch: the model's own, or cross-entropy with class weights and label smoothing."""
+        if (self.class_weights is None and self.label_smoother is None) or self.compute_loss_func is not None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        labels = inputs["labels"]
         outputs = model(**{name: value for name, value in inputs.items() if name != "labels"})
-        logits = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
-        value = nn.functional.cross_entropy(
-            logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits,
-            labels,
-            weight=self.class_weights.to(logits),
-            label_smoothing=self.args.label_smoothing_factor,
+        value = loss.cross_entropy(
+            outputs["logits"] if isinstance(outputs, Mapping) else outputs[0],
+            inputs["labels"],
+            self.class_weights,
+            self.args.label_smoothing_factor,
+            next_token=self._predicts_next_token(),
         )
         return (value, outputs) if return_outputs else value
 
@@ -288,8 +287,9 @@ class Trainer(transformers.Trainer):
         return type(model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
 
     def _try_divisors(self, step: StepRows) -> loss.Divisor:
-        known = {"examples": loss.count_examples, "labels": loss.count_labels}
-        by_length = sorted(step.rows, key=lambda row: len(row.get("input_ids", ())))
+        known: dict[str, loss.Divisor] = {"examples": loss.count_examples, "labels": loss.count_labels}
+        telling = [row for row in step.rows if loss.count_labels(self.data_collator([row])) > 0]
+        by_length = sorted(telling, key=lambda row: len(row.get("input_ids", ())))
         rows = by_length[:2] + by_length[-2:] if len(by_length) > 4 else by_length
         if len(rows) < 2:
             return loss.count_examples

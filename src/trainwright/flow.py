@@ -1,0 +1,235 @@
+"""The main path: one call after another, from a recipe to a report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from trainwright.data.prepare import find_prepared
+from trainwright.data.request import request_for
+from trainwright.diagnose.engine import diagnose
+from trainwright.errors import NothingToDo, Stopped, TrainwrightError, UserError
+from trainwright.launch.local import Observer, is_alive, run_child, signal_group
+from trainwright.machine.look import look
+from trainwright.machine.places import cache_root, default_runs_root
+from trainwright.messages.text import _
+from trainwright.model.locate import LocalModel, locate
+from trainwright.plan.choose import make_plan
+from trainwright.recipe.load import LoadedRecipe, choose, load_recipe, recipe_from_values
+from trainwright.records import Machine
+from trainwright.runs import folder as runs
+from trainwright.runs.folder import RunFolder
+
+# Shows a run while it goes on; made by whoever calls, since faces stand above the flow.
+Watch = Callable[[RunFolder], AbstractContextManager[Observer]]
+STOP_SECONDS = 120.0  # how long `stop` and `resume` wait for a process to save and end
+
+
+def start(recipe_file: Path, watch: Watch, sets: Sequence[str] = (), runs_root: Path | None = None) -> RunFolder:
+    """Train a recipe from its file to its report.
+
+    Args:
+        recipe_file: The recipe.
+        watch: Makes the view of the run.
+        sets: ``key=value`` changes to the recipe.
+        runs_root: Where the run folder is made; by default ``runs`` here, or the platform's data disk.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        UserError: The recipe, its data or its model cannot be used; nothing was trained.
+        Stopped: Stopped on request; resumable.
+    """
+    loaded = load_recipe(recipe_file, sets)
+    machine = look()
+    folder = open_run_folder(loaded, machine, recipe_file, runs_root)
+    return carry_on(folder, watch)
+
+
+def resume(folder: RunFolder, watch: Watch) -> RunFolder:
+    """Go on with a run that was stopped, failed or was killed.
+
+    Raises:
+        NothingToDo: It has finished.
+        UserError: It is still going on.
+    """
+    status = wait_for_worker(folder)
+    if status.state == "finished":
+        raise NothingToDo(_("{run} has finished; there is nothing to do.").format(run=folder.id))
+    folder.set_status(state="opened", because="", pid=os.getpid(), exit_code=None)
+    folder.write_machine(look())
+    return carry_on(folder, watch)
+
+
+def carry_on(folder: RunFolder, watch: Watch) -> RunFolder:
+    """The road of a run, from wherever it stands."""
+    with watch(folder) as view, ending_written_down(folder):
+        model = find_model(folder)
+        prepare_data(folder, model, view)
+        write_plan(folder)
+        train(folder, view)
+    return folder
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------
+
+
+def open_run_folder(loaded: LoadedRecipe, machine: Machine, recipe_file: Path, runs_root: Path | None) -> RunFolder:
+    """Make the run folder and write down what is asked for and what is here."""
+    folder = runs.create(runs_root or default_runs_root(machine), loaded.recipe.name)
+    shutil.copyfile(recipe_file, folder.recipe_file)
+    folder.checkpoints.mkdir()
+    folder.write_resolved(loaded.values)
+    folder.write_machine(machine)
+    show_in_panel(folder, machine)
+    return folder
+
+
+def show_in_panel(folder: RunFolder, machine: Machine) -> None:
+    """Link the TensorBoard files into the folder that AutoDL's panel shows."""
+    panel = Path("/root/tf-logs")
+    if machine.platform == "autodl" and panel.is_dir():
+        with contextlib.suppress(OSError):  # a full or read-only panel folder must not stop a run
+            (panel / folder.id).symlink_to(folder.tensorboard)
+
+
+def find_model(folder: RunFolder) -> LocalModel:
+    """Find the model folder that the recipe names."""
+    return locate(recipe_from_values(folder.resolved()).model)
+
+
+def prepare_data(folder: RunFolder, model: LocalModel, view: Observer) -> None:
+    """Audit and tokenise, or find that it was done before; without a heavy import in this process."""
+    folder.set_status(state="preparing")
+    values = folder.resolved()
+    machine = folder.machine()
+    assert machine is not None
+    request = request_for(recipe_from_values(values), model.folder, model.max_length)
+    found = find_prepared(request, cache_root(machine))
+    if found.preparation is None:
+        if run_child("prepare", folder, view):
+            raise Stopped(_("Stopped while preparing."), resume_line(folder))
+        return
+    for name, choice in found.preparation.choices.items():
+        values = choose(values, name, choice.value, choice.because)
+    folder.write_data(found.preparation.audit, found.preparation.prepared)
+    folder.write_resolved(values)
+
+
+def write_plan(folder: RunFolder) -> None:
+    """Settle what depends on data and machine."""
+    folder.set_status(state="planning")
+    prepared, machine = folder.prepared(), folder.machine()
+    assert prepared is not None
+    assert machine is not None
+    plan, values = make_plan(folder.resolved(), prepared, machine)
+    folder.write_plan(plan)
+    folder.write_resolved(values)
+    folder.set_status(steps=plan.steps)
+
+
+def train(folder: RunFolder, view: Observer) -> None:
+    """Rehearse, train and evaluate in a process of its own.
+
+    Raises:
+        Stopped: Stopped on request, with a checkpoint.
+    """
+    run_child("train", folder, view)
+    if folder.status().state == "stopped":
+        raise Stopped(_("Stopped at step {step}.").format(step=folder.status().step or 0), resume_line(folder))
+
+
+@contextlib.contextmanager
+def ending_written_down(folder: RunFolder) -> Iterator[None]:
+    """However the road ends: the status says how and why, and the findings are written."""
+    try:
+        yield
+    except TrainwrightError as error:
+        state = ended_state(folder, error)
+        folder.set_status(state=state, because=str(error), exit_code=error.exit_code, worker_pid=None)
+        folder.write_findings(diagnose(folder))
+        raise
+    folder.set_status(exit_code=0, worker_pid=None)
+    folder.write_findings(diagnose(folder))
+
+
+def ended_state(folder: RunFolder, error: TrainwrightError) -> str:
+    """The state of a run that ended with an error: refused before training began, else stopped or failed."""
+    if isinstance(error, Stopped):
+        return "stopped"
+    if isinstance(error, NothingToDo):
+        return "finished"
+    started_training = any(folder.checkpoints.glob("checkpoint-*"))
+    return "refused" if isinstance(error, UserError) and not started_training else "failed"
+
+
+def resume_line(folder: RunFolder) -> str:
+    return _("Go on with: trainwright resume {run}").format(run=folder.id)
+
+
+# -- other processes ---------------------------------------------------------------------------------------------
+
+
+def stop(folder: RunFolder) -> None:
+    """Ask a run of this machine to save and end, and wait until it has.
+
+    Raises:
+        NothingToDo: It is not going on.
+        UserError: It runs on another machine, or does not end.
+    """
+    status = folder.status()
+    if status.state not in runs.GOING_ON:
+        raise NothingToDo(_("{run} is not going on: {state}.").format(run=folder.id, state=status.state))
+    if status.host != socket.gethostname():
+        raise UserError(
+            _("{run} runs on the machine {host}.").format(run=folder.id, host=status.host),
+            _("Stop it there: trainwright stop {run}").format(run=folder.id),
+        )
+    if is_alive(status.pid):
+        os.kill(int(status.pid or 0), signal.SIGTERM)
+    elif is_alive(status.worker_pid):
+        signal_group(int(status.worker_pid or 0), signal.SIGTERM)
+    _wait_until(lambda: not is_alive(status.pid) and not is_alive(status.worker_pid), folder)
+    if folder.status().state in runs.GOING_ON:  # its watcher was killed and could not write it down
+        folder.set_status(state="stopped", because=_("its watcher was gone"), worker_pid=None)
+
+
+def wait_for_worker(folder: RunFolder) -> runs.Status:
+    """The status once no process of this machine works on the run; an orphaned worker saves and ends by itself.
+
+    Raises:
+        UserError: Its watcher is alive, so it is going on.
+    """
+    status = folder.status()
+    here = status.host == socket.gethostname()
+    if here and status.state in runs.GOING_ON and status.pid != os.getpid() and is_alive(status.pid):
+        raise UserError(
+            _("{run} is going on (process {pid}).").format(run=folder.id, pid=status.pid),
+            _("Watch it with `trainwright show {run}`, or stop it with `trainwright stop {run}`.").format(
+                run=folder.id
+            ),
+        )
+    if here and is_alive(status.worker_pid):
+        _wait_until(lambda: not is_alive(status.worker_pid), folder)
+    return folder.status()
+
+
+def _wait_until(done: Callable[[], bool], folder: RunFolder) -> None:
+    until = time.monotonic() + STOP_SECONDS
+    while not done():
+        if time.monotonic() > until:
+            raise UserError(
+                _("{run} did not end within {seconds:.0f} seconds.").format(run=folder.id, seconds=STOP_SECONDS),
+                _("Its processes: watcher {pid}, worker {worker}.").format(
+                    pid=folder.status().pid, worker=folder.status().worker_pid
+                ),
+            )
+        time.sleep(0.1)

@@ -1,0 +1,75 @@
+"""The process that prepares or trains, below the watcher: ``python -m trainwright.launch.child KIND RUN LANGUAGE``.
+
+Whatever it has to say goes into the run's journal; what libraries print goes into the run's log.txt. Its exit code is
+that of errors.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from trainwright.errors import TrainwrightError, error_record
+from trainwright.messages.text import use_language
+from trainwright.recipe.load import choose, recipe_from_values
+from trainwright.runs.folder import RunFolder
+from trainwright.runs.journal import Journal
+
+KINDS = {"prepare": "prepare", "train": "0"}  # kind -> writer of its journal
+
+
+def main(kind: str, path: str, language: str) -> int:
+    """Do the work of one kind for a run; returns the exit code."""
+    use_language(language)
+    folder = RunFolder(Path(path))
+    journal = Journal(folder.journal, KINDS[kind])
+    journal.write("start", pid=os.getpid(), phase=kind)
+    folder.set_status(worker_pid=os.getpid())
+    try:
+        prepare(folder, journal) if kind == "prepare" else train(folder, journal)
+    except TrainwrightError as error:
+        journal.write("error", sync=True, **error_record(error))
+        return error.exit_code
+    except BaseException as error:
+        kind_of_error = type(error).__name__
+        trace = traceback.format_exc()
+        journal.write("error", sync=True, type=kind_of_error, message=str(error), way_out="", traceback=trace)
+        return TrainwrightError.exit_code
+    return 0
+
+
+def prepare(folder: RunFolder, journal: Journal) -> None:
+    """Audit and tokenise the run's data; writes data.json."""
+    from trainwright.data.prepare import prepare as prepare_data
+    from trainwright.data.request import request_for
+    from trainwright.machine.places import cache_root
+    from trainwright.model.locate import locate
+
+    values = folder.resolved()
+    recipe = recipe_from_values(values)
+    model = locate(recipe.model)
+    machine = folder.machine()
+    assert machine is not None
+    journal.write("phase", phase="prepare")
+
+    def progress(done: int, total: int | None, unit: str) -> None:
+        journal.write("progress", phase="prepare", done=done, total=total, unit=unit)
+
+    made = prepare_data(request_for(recipe, model.folder, model.max_length), cache_root(machine), progress)
+    for name, choice in made.choices.items():
+        values = choose(values, name, choice.value, choice.because)
+    folder.write_data(made.audit, made.prepared)
+    folder.write_resolved(values)
+
+
+def train(folder: RunFolder, journal: Journal) -> None:
+    """Rehearse, train, evaluate and save."""
+    from trainwright.train.worker import run
+
+    run(folder, journal)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:4]))

@@ -1,0 +1,71 @@
+"""Build the model of a task from a folder: head, label names, dropout, master weights in fp32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainwright.errors import ModelError
+from trainwright.messages.text import _
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def build_classifier(folder: Path, labels: list[str], dropout: float | None, seed: int) -> PreTrainedModel:
+    """A sequence classifier with the given label names; the same weights for the same seed.
+
+    Args:
+        folder: Model folder.
+        labels: Names by id; a head of another size is made anew.
+        dropout: Replaces every dropout probability of the model; None keeps its own.
+        seed: Set before the model is built, since a new head is drawn.
+
+    Raises:
+        ModelError: transformers cannot build a classifier from the folder.
+    """
+    from transformers import AutoConfig, AutoModelForSequenceClassification, set_seed
+
+    config = AutoConfig.from_pretrained(folder)
+    config.num_labels = len(labels)
+    config.id2label = dict(enumerate(labels))
+    config.label2id = {name: number for number, name in enumerate(labels)}
+    config.problem_type = "single_label_classification"
+    if dropout is not None:
+        set_dropout(config, dropout)
+    set_seed(seed)
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(
+            folder, config=config, dtype="float32", ignore_mismatched_sizes=True
+        )
+    except ValueError as error:
+        raise ModelError(
+            _("{folder} cannot be used for text classification: {error}").format(
+                folder=folder, error=str(error).splitlines()[0]
+            ),
+            _("Choose a model with a sequence-classification head in transformers."),
+        ) from None
+    return model
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model folder; never runs code from the folder."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def set_dropout(config: Any, probability: float) -> list[str]:
+    """Set every dropout probability that a transformers config has.
+
+    Returns:
+        The names that were set, such as ``hidden_dropout_prob`` and ``attention_probs_dropout_prob``.
+    """
+    names = [
+        name
+        for name, value in config.to_dict().items()
+        if "dropout" in name and not isinstance(value, bool) and (value is None or isinstance(value, (int, float)))
+    ]
+    for name in names:
+        setattr(config, name, probability)
+    return names

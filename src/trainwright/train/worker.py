@@ -1,0 +1,294 @@
+"""The training process of a run: rehearse, train, evaluate the best model, save it.
+
+It reads what the run folder says and writes what happens there; the watcher in the parent process reads along.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainingArguments
+from transformers.utils import logging as transformers_logging
+
+from trainwright.errors import GaveUp, NothingToDo
+from trainwright.messages.text import _
+from trainwright.model.locate import locate
+from trainwright.recipe.load import recipe_from_values
+from trainwright.recipe.schema import Recipe
+from trainwright.records import Plan
+from trainwright.runs.folder import RunFolder
+from trainwright.runs.journal import Journal
+from trainwright.train import checkpoint
+from trainwright.train.recorder import gpu_bytes, resident_bytes
+from trainwright.train.rehearsal import rehearse
+from trainwright.train.tasks import TextClassification
+from trainwright.train.trainer import Trainer
+
+# Names of metrics as the recipe has them, and whether a greater value is better.
+GREATER_IS_BETTER = {"macro_f1": True, "accuracy": True, "mcc": True, "loss": False}
+
+
+def run(folder: RunFolder, journal: Journal) -> None:
+    """Train what the run folder describes, from the newest whole checkpoint if there is one.
+
+    Raises:
+        NothingToDo: The run has ended its training already.
+        GaveUp: The loss stopped being a number.
+        TrainwrightError: The rehearsal failed.
+    """
+    _quiet_libraries()
+    recipe, plan, task = open_task(folder)
+    torch.set_num_threads(_threads(folder))
+    stop = StopRequests()
+    found, skipped = checkpoint.newest_whole(folder.checkpoints)
+    for damaged, reason in skipped:
+        journal.write("finding", finding=_skipped(damaged, reason))
+    rehearsed = None
+    if found is None and plan.rehearsal_steps:
+        rehearsed = rehearse(folder, recipe, plan, task, journal, make_trainer, stop)
+    if stop.because:
+        _end(folder, journal, "stopped", stop.because)
+        return
+    trainer = make_trainer(folder, recipe, plan, task, journal)
+    stop.passes_to(trainer.recorder.ask_to_stop)
+    if found is not None and _steps_done(found) >= plan.steps:
+        raise NothingToDo(_("The run has made all of its {steps} steps.").format(steps=plan.steps))
+    began = time.monotonic()
+    trainer.train(resume_from_checkpoint=str(found) if found else None)
+    if trainer.recorder.stop_because:
+        _end(folder, journal, "stopped", trainer.recorder.stop_because)
+        return
+    finish(folder, recipe, plan, task, trainer, journal, time.monotonic() - began, rehearsed)
+
+
+def open_task(folder: RunFolder) -> tuple[Recipe, Plan, TextClassification]:
+    """What a prepared and planned run folder asks for."""
+    recipe = recipe_from_values(folder.resolved())
+    plan, prepared = folder.plan(), folder.prepared()
+    if plan is None or prepared is None:
+        raise GaveUp(f"{folder.path} has no plan and no prepared data")
+    return recipe, plan, TextClassification(recipe, prepared, locate(recipe.model).folder)
+
+
+def make_trainer(
+    folder: RunFolder,
+    recipe: Recipe,
+    plan: Plan,
+    task: TextClassification,
+    journal: Journal,
+    output: Path | None = None,
+    **changed: Any,
+) -> Trainer:
+    """A trainer for the run.
+
+    Args:
+        output: Where checkpoints go; the run's own place by default.
+        changed: TrainingArguments that differ from the run's, for the rehearsal.
+    """
+    learn = recipe.learn
+    options = {
+        "output_dir": str(output or folder.checkpoints),
+        "per_device_train_batch_size": learn.batch_size,
+        "per_device_eval_batch_size": learn.batch_size,
+        "max_steps": plan.steps,
+        "learning_rate": learn.learning_rate,
+        "lr_scheduler_type": learn.lr_scheduler_type,
+        "warmup_steps": plan.warmup_steps,
+        "weight_decay": learn.weight_decay,
+        "max_grad_norm": learn.max_grad_norm or 0.0,
+        "label_smoothing_factor": learn.label_smoothing_factor,
+        "adam_beta1": learn.adam_beta1,
+        "adam_beta2": learn.adam_beta2,
+        "adam_epsilon": learn.adam_epsilon,
+        "seed": learn.seed,
+        "bf16": plan.precision == "bf16",
+        "fp16": plan.precision == "fp16",
+        "use_cpu": plan.device == "cpu",
+        "logging_steps": plan.logging_steps,
+        "save_steps": plan.save_steps,
+        "save_total_limit": recipe.run.keep_checkpoints,
+        "eval_strategy": "steps" if task.rows("validation") else "no",
+        "eval_steps": plan.eval_steps,
+        "metric_for_best_model": learn.metric_for_best_model if task.rows("validation") else None,
+        "greater_is_better": GREATER_IS_BETTER[learn.metric_for_best_model],
+        "dataloader_num_workers": int(recipe.run.dataloader_num_workers),
+        "report_to": recipe.run.report_to,
+        "restore_callback_states_from_checkpoint": True,
+        "disable_tqdm": True,
+    }
+    callbacks: list[TrainerCallback] = [KeepBest(learn.metric_for_best_model)]
+    if learn.early_stopping_patience and task.rows("validation"):
+        callbacks.append(EarlyStoppingCallback(learn.early_stopping_patience))
+    meter = task.meter(folder if output is None else None)
+    validation = task.rows("validation")
+    if validation:
+        meter.watch("validation", validation)
+    trainer = Trainer(
+        task.model(),
+        TrainingArguments(**(recipe.trainer | options | changed)),
+        train_dataset=task.rows("train"),
+        eval_dataset=validation,
+        processing_class=task.tokenizer(),
+        callbacks=callbacks,
+        tokens_per_micro_batch=plan.tokens_per_micro_batch,
+        layerwise_lr_decay=learn.layerwise_lr_decay,
+        class_weights=task.class_weights(),
+        meter=meter,
+        run_folder=folder,
+    )
+    trainer.recorder.journal = journal
+    trainer.recorder.writes_status = False
+    trainer.remove_callback(_printer())
+    return trainer
+
+
+class KeepBest(TrainerCallback):
+    """Saves a checkpoint at each new best evaluation, whatever the saving interval is; stops on a lost loss."""
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self.greater = GREATER_IS_BETTER[metric]
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+        value = (metrics or {}).get(f"eval_{self.metric}")
+        if value is None:
+            return
+        best = state.best_metric
+        if best is None or (value > best if self.greater else value < best):
+            control.should_save = True
+
+
+class StopRequests:
+    """SIGTERM and SIGINT as wishes: training ends after the step, with a checkpoint."""
+
+    def __init__(self) -> None:
+        self.because = ""
+        self._pass_on: Callable[[str], None] | None = None
+        self._parent = os.getppid()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._asked)
+
+    def passes_to(self, ask: Callable[[str], None]) -> None:
+        """From now on tell ``ask`` about requests, also about one that came before."""
+        self._pass_on = ask
+        if self.because:
+            ask(self.because)
+
+    def _asked(self, number: int, _frame: Any) -> None:
+        self.because = f"{signal.Signals(number).name} received"
+        if self._pass_on is not None:
+            self._pass_on(self.because)
+
+
+def finish(
+    folder: RunFolder,
+    recipe: Recipe,
+    plan: Plan,
+    task: TextClassification,
+    trainer: Trainer,
+    journal: Journal,
+    seconds: float,
+    rehearsed: dict[str, Any] | None,
+) -> None:
+    """Take the best model, score it on validation and test, and save it as a standard folder."""
+    journal.write("phase", phase="evaluate")
+    folder.set_status(state="evaluating")
+    best = trainer.state.best_global_step
+    best_folder = folder.checkpoints / f"checkpoint-{best}"
+    if best and best_folder.is_dir() and best != trainer.state.global_step:
+        load_weights(trainer.model, best_folder)
+    results: dict[str, Any] = {
+        "best_step": best or trainer.state.global_step,
+        "steps": trainer.state.global_step,
+        "stopped_early": trainer.state.global_step < plan.steps,
+        "seconds": seconds,
+        "groups": _groups(trainer),
+        "rehearsal": rehearsed,
+        "predicted_seconds": rehearsed.get("predicted_seconds") if rehearsed else None,
+        "peak_memory": {"resident": resident_bytes(), "gpu": gpu_bytes()},
+    }
+    for split in ("validation", "test"):
+        rows = task.rows(split)
+        if rows is not None:
+            trainer.meter.watch(split, rows)
+            metrics = trainer.evaluate(rows, metric_key_prefix=split)  # type: ignore[arg-type]
+            results[split] = task.scores(trainer.meter, metrics.get(f"{split}_loss"))
+    save_model(folder, trainer)
+    folder.write_results(results)
+    _end(folder, journal, "finished", "")
+
+
+def save_model(folder: RunFolder, trainer: Trainer) -> None:
+    """Write model and tokenizer as a standard Hugging Face folder, whole or not at all."""
+    staging = folder.path / ".model"
+    shutil.rmtree(staging, ignore_errors=True)
+    trainer.model.save_pretrained(staging)
+    trainer.processing_class.save_pretrained(staging)  # type: ignore[union-attr]
+    checkpoint.write_manifest(staging)
+    shutil.rmtree(folder.model, ignore_errors=True)
+    os.rename(staging, folder.model)
+
+
+def load_weights(model: Any, folder: Path) -> None:
+    """Load a checkpoint's weights into a model of the same shape."""
+    from safetensors.torch import load_model
+
+    load_model(model, folder / "model.safetensors", device="cpu")
+
+
+def _groups(trainer: Trainer) -> list[dict[str, Any]]:
+    """Parameter groups with their full learning rates, for the report."""
+    found = []
+    for group in trainer.optimizer.param_groups:
+        found.append(
+            {
+                "name": group.get("name", "all layers"),
+                "learning_rate": group.get("initial_lr", group["lr"]),
+                "weight_decay": group["weight_decay"],
+                "parameters": sum(parameter.numel() for parameter in group["params"]),
+            }
+        )
+    return found
+
+
+def _steps_done(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
+def _end(folder: RunFolder, journal: Journal, state: str, because: str) -> None:
+    journal.write("end", sync=True, state=state, because=because)
+    folder.set_status(state=state, because=because)
+
+
+def _skipped(folder: Path, reason: str) -> Any:
+    from trainwright.records import Finding
+
+    return Finding(
+        "checkpoint.damaged",
+        "warning",
+        _("{name} was skipped: {reason}.").format(name=folder.name, reason=reason),
+        {"checkpoint": folder.name, "reason": reason},
+    )
+
+
+def _threads(folder: RunFolder) -> int:
+    machine = folder.machine()
+    return max(1, int(machine.cores)) if machine else torch.get_num_threads()
+
+
+def _printer() -> type:
+    from transformers.trainer_callback import PrinterCallback
+
+    return PrinterCallback
+
+
+def _quiet_libraries() -> None:
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
