@@ -1,0 +1,29 @@
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def tree() -> list[Path]:
+    """Every file of the repository that git has or would take, whatever is committed yet."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    names = subprocess.run(command, cwd=REPO, capture_output=True, check=True).stdout.decode().split("\0")
+    return sorted(REPO / name for name in names if name and (REPO / name).is_file())
+
+
+@pytest.fixture(scope="session")
+def sources() -> dict[str, ast.Module]:
+    """Every module of the package by its dotted name, parsed."""
+    package = REPO / "src"
+    files = sorted((package / "trainwright").rglob("*.py"))
+    return {dotted_name(file.relative_to(package)): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+def dotted_name(file: Path) -> str:
+    """``trainwright/runs/folder.py`` is ``trainwright.runs.folder``; a package's ``__init__`` is the package."""
+    parts = file.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -1,0 +1,67 @@
+"""Write the generated parts of docs/ from the code: ``python tools/write_docs.py``; a test keeps them current."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def main() -> None:
+    """Write every generated page."""
+    for name, text in pages().items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+        print(f"wrote docs/{name}")
+
+
+def pages() -> dict[str, str]:
+    """Every generated page by its name in docs/."""
+    return {"commands.md": commands_page()}
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options, as its own help gives them."""
+    from trainwright.cli.app import app
+
+    root = get_command(app)
+    parts = [
+        "# Commands",
+        "This page is written by `make docs` from the command line's own help; change the help, not the page.",
+        "Exit codes: 0 done; 1 a finding or a failed check; 2 the user's mistake; 3 nothing to do; "
+        "4 stopped, resumable; 5 gave up; 70 our bug.",
+        "## trainwright",
+        *description(root, "trainwright"),
+        *commands_below(root, "trainwright"),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def commands_below(group: Any, path: str) -> list[str]:
+    """The sections of a group's commands, in the order in which they are declared."""
+    parts: list[str] = []
+    for name, command in group.commands.items():
+        parts += [f"## {path} {name}", *description(command, f"{path} {name}")]
+        parts += commands_below(command, f"{path} {name}") if hasattr(command, "commands") else []
+    return parts
+
+
+def description(command: Any, path: str) -> list[str]:
+    """What a command does, how it is called, and its parameters as a table."""
+    context = command.context_class(command, info_name=path)
+    usage = f"```text\n{path} {' '.join(command.collect_usage_pieces(context))}\n```"
+    records = [record for parameter in command.params if (record := parameter.get_help_record(context))]
+    rows = [f"| `{cell(name)}` | {cell(text)} |" for name, text in records]
+    table = ["\n".join(["| | |", "|---|---|", *rows])] if rows else []
+    return [command.help or "", usage, *table]
+
+
+def cell(text: str) -> str:
+    """Text as one cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()
