@@ -19,7 +19,9 @@ Divisor = Callable[[Mapping[str, Any]], float]
 
 
 def count_examples(batch: Mapping[str, Any]) -> float:
-    """Rows of a batch."""
+    """Rows of a batch: its labels, or what its first field holds."""
+    if isinstance(batch.get("labels"), torch.Tensor):
+        return float(len(batch["labels"]))
     first = next(value for value in batch.values() if isinstance(value, torch.Tensor) and value.dim() > 0)
     return float(len(first))
 

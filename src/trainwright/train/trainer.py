@@ -13,7 +13,7 @@ import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -21,10 +21,11 @@ from torch import nn
 from transformers.trainer_utils import EvalLoopOutput, has_length
 
 from trainwright.errors import CheckFailed, UserError
+from trainwright.model.unpad import CannotUnpad, Unpadded
 from trainwright.runs.folder import RunFolder
 from trainwright.train import checkpoint, compat, evaluation, loss, optimizer
+from trainwright.train.batches import PackedBatches, PaddedBatches, can_be_packed
 from trainwright.train.collate import PadRows
-from trainwright.train.cut import cut_by_tokens, padded_tokens
 from trainwright.train.recorder import Recorder, StepCounter
 from trainwright.train.rows import (
     ChunkSampler,
@@ -57,6 +58,7 @@ class Trainer(transformers.Trainer):
     Args:
         tokens_per_micro_batch: Padded tokens that one micro-batch may hold; by default what the script's own
             micro-batch would have held, and no more than suits the device.
+        padding: ``auto`` runs rows packed, without padding, where the model is exact that way; ``padded`` never does.
         layerwise_lr_decay: Factor of the learning rate from one layer to the one below it; 1.0 is the same for all.
         class_weights: Weight of each class in the loss, shape (classes,); for single-label classification.
         meter: Streaming metrics (see ``metrics.Meter``) in place of ``compute_metrics``.
@@ -79,6 +81,7 @@ class Trainer(transformers.Trainer):
         args: transformers.TrainingArguments | None = None,
         *positional: Any,
         tokens_per_micro_batch: int | None = None,
+        padding: Literal["auto", "padded"] = "auto",
         layerwise_lr_decay: float = 1.0,
         class_weights: list[float] | None = None,
         meter: Any = None,
@@ -89,6 +92,7 @@ class Trainer(transformers.Trainer):
         self.given_args = args if args is not None else transformers.TrainingArguments(output_dir="tmp_trainer")
         self.step_size = 0  # set below, from the copied arguments
         self.tokens_per_micro_batch = tokens_per_micro_batch
+        self.padding = padding
         self.layerwise_lr_decay = layerwise_lr_decay
         self.class_weights = torch.tensor(class_weights, dtype=torch.float64) if class_weights is not None else None
         self.meter = meter
@@ -102,6 +106,7 @@ class Trainer(transformers.Trainer):
         self._train_batch_size = self.args.per_device_train_batch_size
         if named.get("data_collator") is None and not (positional and positional[0] is not None):
             self.data_collator = self._padding_collator()
+        self.batches: PaddedBatches | PackedBatches = PaddedBatches(self.data_collator)
         self.recorder = Recorder(run_folder or RunFolder(Path(str(self.args.output_dir))), self)
         self.add_callback(self.recorder)
 
@@ -195,7 +200,9 @@ class Trainer(transformers.Trainer):
 
     # -- the step --------------------------------------------------------------------------------------------
 
-    def training_step(self, model: nn.Module, inputs: StepRows, num_items_in_batch: Any = None) -> torch.Tensor:
+    def training_step(  # type: ignore[override]  # one item of our loader is StepRows
+        self, model: nn.Module, inputs: StepRows, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
         """Forward and backward of one whole optimizer step, cut into micro-batches.
 
         Returns:
@@ -204,31 +211,36 @@ class Trainer(transformers.Trainer):
         model.train()
         if hasattr(self.optimizer, "train") and callable(self.optimizer.train):
             self.optimizer.train()  # schedule-free optimizers want to be told
-        divisor = self._divisor or self._choose_divisor(inputs)
+        if self._divisor is None:
+            self.batches = self._choose_batches(inputs.rows[0])
+            self._divisor = self._choose_divisor(inputs)
+        divisor = self._divisor
         lengths = inputs.lengths()
         pieces = self.cut(lengths)
-        batches = [self.data_collator([inputs.rows[place] for place in piece]) for piece in pieces]
+        batches = [self.batches.make([inputs.rows[place] for place in piece]) for piece in pieces]
         amounts = [divisor(batch) for batch in batches]
         whole = self._over_ranks(sum(amounts))
         world = self.args.world_size
         total = torch.zeros((), device=self.args.device)
-        for number, (batch, amount) in enumerate(zip(batches, amounts, strict=True)):
-            if amount == 0:
-                continue  # no label in it: its mean would be 0/0, its share of the step is nothing
-            self._seed_dropout(number)
-            last = number == len(batches) - 1
-            with self._reduce_gradients_when(last, model):
-                share = self._micro_loss(model, batch) * (amount / whole)
-                self.accelerator.backward(share * world)  # DDP averages over ranks
-            total += share.detach()
-        self.counter.count(sum(lengths), padded_tokens(lengths, pieces), len(pieces), len(lengths))
+        with self._weights_cast_once():
+            for number, (batch, amount) in enumerate(zip(batches, amounts, strict=True)):
+                if amount == 0:
+                    continue  # no label in it: its mean would be 0/0, its share of the step is nothing
+                self._seed_dropout(number)
+                last = number == len(batches) - 1
+                with self._reduce_gradients_when(last, model):
+                    share = self._micro_loss(model, batch) * (amount / whole)
+                    self.accelerator.backward(share * world)  # DDP averages over ranks
+                total += share.detach()
+        self.counter.count(sum(lengths), self.batches.tokens(lengths, pieces), len(pieces), len(lengths))
         return total * world if world > 1 else total
 
     def cut(self, lengths: list[int]) -> list[list[int]]:
         """Micro-batches of a step's rows, as lists of positions in ``lengths``."""
         if self._whole_steps:
             return [list(range(len(lengths)))]
-        return cut_by_tokens(lengths, self.token_budget(max(lengths), self.given_args.per_device_train_batch_size))
+        budget = self.token_budget(max(lengths), self.given_args.per_device_train_batch_size)
+        return self.batches.cut(lengths, budget)
 
     def token_budget(self, longest: int, rows: int) -> int:
         """Padded tokens that a micro-batch may hold, where the script's own would hold ``rows`` of ``longest``."""
@@ -257,7 +269,7 @@ class Trainer(transformers.Trainer):
         # A caller's loss may divide by the number of items: it is given the micro-batch's own, so that it stays a mean.
         items = None if self._loss_is_known() else torch.tensor(loss.count_labels(batch), device=self.args.device)
         batch = self._prepare_inputs(batch)
-        with self.compute_loss_context_manager():
+        with self.batches.running(batch), self.compute_loss_context_manager():
             return self.compute_loss(model, batch, num_items_in_batch=items)
 
     def _choose_divisor(self, step: StepRows) -> loss.Divisor:
@@ -265,14 +277,23 @@ class Trainer(transformers.Trainer):
         coupled = loss.couples_examples(self.model)
         if coupled:
             self._refuse_cutting(f"layer {coupled} mixes the examples of a batch")
-            self._divisor = loss.count_examples
-        elif self.class_weights is not None:
-            self._divisor = loss.sum_class_weights(self.class_weights)
-        elif self._loss_is_known():
-            self._divisor = loss.count_shifted_labels if self._predicts_next_token() else loss.count_labels
-        else:
-            self._divisor = self._try_divisors(step)
-        return self._divisor
+            return loss.count_examples
+        if self.class_weights is not None:
+            return loss.sum_class_weights(self.class_weights)
+        if self._loss_is_known():
+            return loss.count_shifted_labels if self._predicts_next_token() else loss.count_labels
+        return self._try_divisors(step)
+
+    def _choose_batches(self, row: Mapping[str, Any]) -> PaddedBatches | PackedBatches:
+        """Packed where the model is exact that way and nobody else's code sees the batch; else padded."""
+        own_padding = isinstance(self.data_collator, (PadRows, transformers.DataCollatorWithPadding))
+        if not (own_padding and self._loss_is_known() and can_be_packed(row)) or self.padding == "padded":
+            return PaddedBatches(self.data_collator)
+        try:
+            return PackedBatches(Unpadded(self.model))
+        except CannotUnpad as reason:
+            logger.info("batches are padded: %s", reason)
+            return PaddedBatches(self.data_collator)
 
     def _loss_is_known(self) -> bool:
         """Whether the loss is the model's own and the model one of transformers' heads (or an adapter on one)."""
@@ -288,7 +309,7 @@ class Trainer(transformers.Trainer):
 
     def _try_divisors(self, step: StepRows) -> loss.Divisor:
         known: dict[str, loss.Divisor] = {"examples": loss.count_examples, "labels": loss.count_labels}
-        telling = [row for row in step.rows if loss.count_labels(self.data_collator([row])) > 0]
+        telling = [row for row in step.rows if loss.count_labels(self.batches.make([row])) > 0]
         by_length = sorted(telling, key=lambda row: len(row.get("input_ids", ())))
         rows = by_length[:2] + by_length[-2:] if len(by_length) > 4 else by_length
         if len(rows) < 2:
@@ -299,7 +320,7 @@ class Trainer(transformers.Trainer):
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             name = loss.find_divisor(
                 lambda batch: float(self._micro_loss(self.model, dict(batch))),
-                self.data_collator,
+                self.batches.make,
                 rows,
                 known,
                 tolerance=1e-4 if exact else 3e-2,
@@ -325,6 +346,12 @@ class Trainer(transformers.Trainer):
 
     def _reduce_gradients_when(self, last: bool, model: nn.Module) -> Any:
         return contextlib.nullcontext() if last or self.args.world_size == 1 else self.accelerator.no_sync(model)
+
+    def _weights_cast_once(self) -> Any:
+        """An autocast around the whole step: the inner ones then share its copies of the weights in half precision."""
+        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
+        kind = kinds.get(getattr(self.args, "mixed_precision", "no"))
+        return torch.autocast(self.args.device.type, dtype=kind) if kind else contextlib.nullcontext()
 
     def _seed_dropout(self, micro_batch: int) -> None:
         torch.manual_seed(

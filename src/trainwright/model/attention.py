@@ -1,0 +1,116 @@
+"""Attention over rows that lie one behind the other, without a padding token between them.
+
+Registered with transformers' public ``AttentionInterface`` and chosen only while a packed batch runs. Each row attends
+to itself alone: the boundaries are given, never guessed from positions (which is silently wrong for encoders).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+# A word like "flash" in the name would make transformers look for a kernel of that name on the hub.
+NAME = "trainwright_unpadded"
+# On a CPU, matrix products with a softmax between them beat the fused kernel up to about this many tokens a row; above
+# it their memory traffic grows faster. The fused CPU kernel has no dropout, so with dropout they are used always.
+CPU_PLAIN_TOKENS = 160
+
+
+def register() -> None:
+    """Make the attention known to transformers; may be called many times."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, unpadded_attention)
+
+
+def unpadded_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    row_lengths: Sequence[int] = (),
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of each row with itself.
+
+    Args:
+        query: Shape (1, heads, tokens, head size); key and value alike, possibly with fewer heads.
+        attention_mask: Always None; the boundaries say all.
+        dropout: Probability on the attention weights.
+        row_lengths: Tokens of each row, in order; rows of equal length side by side are computed together.
+        sliding_window: Positions further apart than this, or as far, do not see each other; None means all do.
+
+    Returns:
+        Shape (1, tokens, heads, head size), and None in place of the weights.
+    """
+    import torch
+
+    if attention_mask is not None or sum(row_lengths) != query.shape[2]:
+        raise ValueError(f"packed rows of {sum(row_lengths)} tokens in all, but {query.shape[2]} tokens came")
+    groups = [(length, len(list(rows))) for length, rows in itertools.groupby(row_lengths)]
+    sizes = [length * rows for length, rows in groups]
+    causal = bool(getattr(module, "is_causal", False))
+    # split, not slices: the gradient of a slice is a tensor of zeros as large as the whole
+    parts = zip(*(states[0].split(sizes, dim=1) for states in (query, key, value)), strict=True)
+    mixed = []
+    for (length, rows), (q, k, v) in zip(groups, parts, strict=True):
+        out = _attend(_by_row(q, rows, length), _by_row(k, rows, length), _by_row(v, rows, length),
+                      dropout, scaling, causal, sliding_window)  # fmt: skip
+        mixed.append(out.permute(1, 2, 0, 3).reshape(rows * length, query.shape[1], query.shape[3]))
+    return torch.cat(mixed).unsqueeze(0), None
+
+
+def _by_row(states: torch.Tensor, rows: int, length: int) -> torch.Tensor:
+    """(heads, rows x length, size) as (heads, rows, length, size); a view."""
+    return states.view(states.shape[0], rows, length, states.shape[2])
+
+
+def _attend(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout: float,
+    scaling: float | None,
+    causal: bool,
+    window: int | None,
+) -> torch.Tensor:
+    """Attention within rows of equal length. Shapes (heads, rows, length, size); k and v may have fewer heads."""
+    import torch
+    from torch.nn import functional
+
+    if k.shape[0] != q.shape[0]:  # grouped queries: several query heads share a key head
+        k, v = (states.repeat_interleave(q.shape[0] // k.shape[0], dim=0) for states in (k, v))
+    length = q.shape[2]
+    mask = _visible(length, causal, window, q.device)
+    plain = q.device.type == "cpu" and (dropout > 0 or length <= CPU_PLAIN_TOKENS)
+    if not plain:
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)
+    weights = torch.matmul(q, k.transpose(2, 3)) * (q.shape[3] ** -0.5 if scaling is None else scaling)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, float("-inf"))
+    weights = functional.dropout(torch.softmax(weights, dim=-1), dropout, training=dropout > 0)
+    return torch.matmul(weights.to(v.dtype), v)
+
+
+def _visible(length: int, causal: bool, window: int | None, device: Any) -> torch.Tensor | None:
+    """Which positions a position sees, shape (length, length); None if all."""
+    import torch
+
+    if not causal and (window is None or length <= window):
+        return None
+    places = torch.arange(length, device=device)
+    distance = places[:, None] - places[None, :]
+    visible = torch.ones(length, length, dtype=torch.bool, device=device)
+    if causal:
+        visible &= distance >= 0
+    if window is not None:
+        visible &= distance.abs() < window
+    return visible
