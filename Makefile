@@ -43,7 +43,8 @@ docs: setup-dev ## write the generated parts of docs/ anew
 messages: setup-dev ## gather the texts of the code into the Chinese catalogue, and compile it
 	@mkdir -p build
 	@$(BIN)/pybabel --quiet extract --mapping=tools/babel.cfg --keywords=_ --no-location --sort-output \
-		--add-comments="i18n:" --project=trainwright --version=0 --output=build/messages.pot src/trainwright
+		--project=trainwright --version=0 --copyright-holder="The Trainwright developers" \
+		--last-translator="The Trainwright developers" --output=build/messages.pot src/trainwright
 	@if [ -f $(CATALOGUE) ]; then \
 		$(BIN)/pybabel --quiet update --input-file=build/messages.pot --output-file=$(CATALOGUE) --locale=zh_CN \
 			--no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date; \

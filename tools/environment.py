@@ -47,7 +47,7 @@ print(json.dumps({
 def set_up(arguments: list[str]) -> int:
     """Set up, and return the exit code."""
     options = parse(arguments)
-    if is_ready(options.extra):
+    if is_ready(options.extra, options.fresh_torch):
         return 0
     leave_venv(arguments)
     active, seen_by_torch = (None, []) if options.fresh_torch else probe(sys.executable)
@@ -55,7 +55,7 @@ def set_up(arguments: list[str]) -> int:
     decision = decide(active, cards)
     if decision.refusal:
         return complain(decision.refusal, 2)
-    say(f"{'Reusing' if decision.reuse else 'Installing'} torch: {decision.because}.")
+    say(f"{decision.because}: {'.venv shares it' if decision.reuse else '.venv gets the pinned one'}.")
     shared = active if decision.reuse else None
     problem = make_venv(shared) or install(options.extra, shared)
     if problem:
@@ -66,7 +66,7 @@ def set_up(arguments: list[str]) -> int:
         return complain("The torch in .venv does not import; see: .venv/bin/python -c 'import torch'", 1)
     if uncovered is not None:
         return complain(refusal(installed, uncovered), 2)
-    write_stamp(options.extra)
+    write_stamp(options.extra, decision.reuse)
     say("Ready: .venv/bin/trainwright --help")
     return 0
 
@@ -97,17 +97,19 @@ def fingerprint() -> str:
     return hashlib.sha256(b"\0".join([*parts, os.fsencode(str(ROOT))])).hexdigest()
 
 
-def is_ready(extra: str) -> bool:
-    """Whether ``.venv`` holds this extra, made from the files as they are now."""
+def is_ready(extra: str, fresh_torch: bool = False) -> bool:
+    """Whether ``.venv`` holds this extra, made from the files as they are now, with a torch of its own if so asked."""
     try:
         stamp = json.loads(STAMP.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return VENV_PYTHON.exists() and stamp["fingerprint"] == fingerprint() and extra in stamp["extras"]
+    as_asked = extra in stamp["extras"] and not (fresh_torch and stamp["shares_torch"])
+    return as_asked and stamp["fingerprint"] == fingerprint() and VENV_PYTHON.exists()
 
 
-def write_stamp(extra: str) -> None:
-    STAMP.write_text(json.dumps({"fingerprint": fingerprint(), "extras": CONTAINS[extra]}), encoding="utf-8")
+def write_stamp(extra: str, shares_torch: bool) -> None:
+    stamp = {"fingerprint": fingerprint(), "extras": CONTAINS[extra], "shares_torch": shares_torch}
+    STAMP.write_text(json.dumps(stamp), encoding="utf-8")
 
 
 # -- what is here --------------------------------------------------------------------------------------------------

@@ -65,14 +65,14 @@ def decide(active: Build | None, cards: list[Card]) -> Decision:
         cards: The NVIDIA cards of this machine.
     """
     if active is None:
-        return _install_pinned("this Python has no torch", cards)
+        return _install_pinned("This Python has no torch", cards)
     if version_numbers(active.version) < TORCH_FLOOR:
         floor = ".".join(map(str, TORCH_FLOOR))
-        return _install_pinned(f"torch {active.version} of this Python is older than {floor}", cards)
+        return _install_pinned(f"The torch of this Python ({active.version}) is older than {floor}", cards)
     uncovered = first_uncovered(active, cards)
     if uncovered is not None:
         return Decision(False, "", refusal(active, uncovered))
-    return Decision(True, f"torch {active.version} of this Python works here")
+    return Decision(True, f"The torch of this Python ({active.version}) works here")
 
 
 def first_uncovered(build: Build, cards: list[Card]) -> Card | None:
@@ -105,12 +105,12 @@ def _runs_on(architecture: str, capability: tuple[int, int]) -> bool:
 def refusal(build: Build, card: Card) -> str:
     """Say which card, what the build covers and what to choose."""
     if build.architectures:
-        covered = "covers " + ", ".join(build.architectures)
+        covered = f"({build.platform}) covers {', '.join(build.architectures)}"
     else:
         covered = f"was built for {build.platform}, without code for NVIDIA cards"
     return (
-        f"{card.name} has compute capability {_dotted(card.capability)}, "
-        f"but torch {build.version} ({build.platform}) {covered}.\n{way_out(card)}"
+        f"{card.name} has compute capability {_dotted(card.capability)}, but torch {build.version} {covered}.\n"
+        f"{way_out(card)}"
     )
 
 
@@ -146,7 +146,7 @@ def _install_pinned(because: str, cards: list[Card]) -> Decision:
         return Decision(False, because)
     text = (
         f"{too_old.name} has compute capability {_dotted(too_old.capability)}, but the default builds of torch begin "
-        f"with {_dotted(DEFAULT_BUILD_FROM)}, and {because}.\n{way_out(too_old)}"
+        f"with {_dotted(DEFAULT_BUILD_FROM)}. {because}.\n{way_out(too_old)}"
     )
     return Decision(False, because, text)
 

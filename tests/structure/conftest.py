@@ -7,12 +7,23 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 
 
+MADE_BY_TOOLS = {"build", "dist", "runs", "quickstart", "__pycache__"}
+
+
 @pytest.fixture(scope="session")
 def tree() -> list[Path]:
     """Every file of the repository that git has or would take, whatever is committed yet."""
+    if not (REPO / ".git").exists():  # an unpacked archive
+        files = [path for path in REPO.rglob("*") if path.is_file()]
+        return sorted(path for path in files if not is_made_by_tools(path.relative_to(REPO)))
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(command, cwd=REPO, capture_output=True, check=True).stdout.decode().split("\0")
     return sorted(REPO / name for name in names if name and (REPO / name).is_file())
+
+
+def is_made_by_tools(path: Path) -> bool:
+    """Whether a path below the root is in a hidden folder or in one that tools write."""
+    return any(part in MADE_BY_TOOLS or part.startswith(".") for part in path.parts[:-1])
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,4 @@
-import json
 import sys
-from pathlib import Path
 
 import environment
 import pytest
@@ -56,21 +54,21 @@ def made(tmp_path, monkeypatch):
 
 def test_a_second_call_finds_everything_ready(made):
     assert not environment.is_ready("dev")
-    environment.write_stamp("dev")
+    environment.write_stamp("dev", shares_torch=False)
     assert environment.is_ready("dev")
     assert environment.is_ready("quickstart")
     assert environment.set_up(["dev"]) == 0
 
 
 def test_the_quickstart_is_not_enough_for_the_tests(made):
-    environment.write_stamp("quickstart")
+    environment.write_stamp("quickstart", shares_torch=False)
     assert environment.is_ready("quickstart")
     assert not environment.is_ready("dev")
 
 
 @pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt", ".venv/bin/python", "folder", "stamp"])
 def test_a_change_is_noticed(made, monkeypatch, changed):
-    environment.write_stamp("dev")
+    environment.write_stamp("dev", shares_torch=False)
     if changed == "folder":
         moved = made.rename(made.with_name("moved"))
         monkeypatch.setattr(environment, "ROOT", moved)
@@ -147,7 +145,8 @@ def test_the_output_and_exit_code_of_the_installer_are_kept(tmp_path, monkeypatc
     assert "s  Collecting torch" in capsys.readouterr().out
 
 
-def test_the_stamp_names_what_it_was_made_from(made):
-    environment.write_stamp("dev")
-    stamp = json.loads(Path(environment.STAMP).read_text())
-    assert stamp["extras"] == ["quickstart", "dev"]
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_fresh_torch_that_is_asked_for_replaces_a_shared_one(made, shares):
+    environment.write_stamp("dev", shares_torch=shares)
+    assert environment.is_ready("dev")
+    assert environment.is_ready("dev", fresh_torch=True) is not shares

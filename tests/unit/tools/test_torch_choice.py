@@ -44,7 +44,7 @@ def test_a_torch_is_reused_where_there_is_no_card():
 
 
 def test_without_a_torch_the_pinned_one_is_installed():
-    assert decide(None, [RTX_4090]) == Decision(False, "this Python has no torch")
+    assert decide(None, [RTX_4090]) == Decision(False, "This Python has no torch")
     assert not decide(None, []).refusal
 
 

@@ -1,0 +1,56 @@
+"""A run in a real terminal: what is shown, Ctrl-C, and a terminal that goes away."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+EPOCHS = 2000  # 20,000 steps: far more than any of these tests waits for
+
+
+@pytest.fixture
+def training(terminal, tmp_path, write_project, wait_for):
+    """A run that trains in the terminal; returns a function that reads its status."""
+    write_project(tmp_path, EPOCHS)
+    command = f"{sys.executable} -m trainwright train recipe.yaml --no-rehearse --runs runs"
+    terminal.type(f"{command}; echo ended with $?")
+
+    def status():
+        files = list((tmp_path / "runs").glob("*/status.json"))
+        return json.loads(files[0].read_text(encoding="utf-8")) if files else {"state": "none"}
+
+    wait_for(lambda: status()["state"] == "training" and (status()["step"] or 0) > 20, terminal.screen, 90)
+    return status
+
+
+def test_the_screen_shows_how_far_it_is(training, terminal, wait_for):
+    def shown():
+        screen = terminal.screen()
+        return re.search(r"\b20,?000\b", screen) and re.search(r"(?i)loss", screen)
+
+    wait_for(shown, terminal.screen, 20)
+    terminal.press("C-c")
+    wait_for(lambda: "ended with 4" in terminal.screen(), terminal.screen)
+
+
+def test_ctrl_c_saves_and_leaves_a_run_that_can_be_resumed(training, terminal, tmp_path, wait_for):
+    terminal.press("C-c")
+    wait_for(lambda: re.search(r"ended with \d", terminal.screen()), terminal.screen)
+    (run,) = (tmp_path / "runs").iterdir()
+    assert "ended with 4" in terminal.screen()
+    assert f"trainwright resume {run.name}" in " ".join(terminal.screen().split())
+    assert training()["state"] == "stopped"
+    newest = max(int(path.name.split("-")[1]) for path in (run / "checkpoints").glob("checkpoint-*"))
+    assert newest == training()["step"]
+
+
+def test_closing_the_terminal_does_not_stop_a_run(training, terminal, tmp_path, trainwright, wait_for):
+    terminal.close()
+    step = training()["step"]
+    wait_for(lambda: training()["step"] > step + 100, lambda: str(training()))
+    done = trainwright(tmp_path, "stop", "last", "--runs", "runs")
+    assert done.returncode == 0, done.stderr
+    assert training()["state"] == "stopped"
