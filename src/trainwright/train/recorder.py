@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -193,6 +195,12 @@ class Recorder(TrainerCallback):
 def resident_bytes() -> int:
     """Resident memory of this process now, in bytes."""
     return psutil.Process().memory_info().rss
+
+
+def peak_resident_bytes() -> int:
+    """The most resident memory that this process has had, in bytes."""
+    kilobytes_or_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes_or_bytes * (1 if sys.platform == "darwin" else 1024)
 
 
 def gpu_bytes() -> int | None:

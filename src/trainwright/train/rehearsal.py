@@ -21,7 +21,7 @@ from trainwright.recipe.schema import Recipe
 from trainwright.records import Plan
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
-from trainwright.train.recorder import gpu_bytes, resident_bytes
+from trainwright.train.recorder import gpu_bytes, peak_resident_bytes
 from trainwright.train.seeds import shuffled
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def rehearse(
     summary: dict[str, Any] = {
         "steps": trainer.state.global_step,
         "seconds": time.monotonic() - began,
-        "peak_memory": gpu_bytes() or resident_bytes(),
+        "peak_memory": gpu_bytes() or peak_resident_bytes(),
         "tokens_per_second": took,
         "predicted_seconds": predicted_seconds(task, plan, batch, took),
         "ok": True,

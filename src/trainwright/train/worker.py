@@ -5,6 +5,7 @@ It reads what the run folder says and writes what happens there; the watcher in 
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -26,7 +27,7 @@ from trainwright.records import Plan
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
 from trainwright.train import checkpoint
-from trainwright.train.recorder import gpu_bytes, resident_bytes
+from trainwright.train.recorder import gpu_bytes, peak_resident_bytes
 from trainwright.train.rehearsal import rehearse
 from trainwright.train.tasks import TextClassification
 from trainwright.train.trainer import Trainer
@@ -46,6 +47,7 @@ def run(folder: RunFolder, journal: Journal) -> None:
     _quiet_libraries()
     recipe, plan, task = open_task(folder)
     torch.set_num_threads(_threads(folder))
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(folder.tensorboard)  # the only way to tell transformers 5
     stop = StopRequests()
     found, skipped = checkpoint.newest_whole(folder.checkpoints)
     for damaged, reason in skipped:
@@ -58,10 +60,17 @@ def run(folder: RunFolder, journal: Journal) -> None:
         return
     trainer = make_trainer(folder, recipe, plan, task, journal)
     stop.passes_to(trainer.recorder.ask_to_stop)
+    trainer.add_callback(StopWhenOrphaned(stop))
+    trainer.add_callback(lost := StopOnLostLoss())
     if found is not None and _steps_done(found) >= plan.steps:
         raise NothingToDo(_("The run has made all of its {steps} steps.").format(steps=plan.steps))
     began = time.monotonic()
     trainer.train(resume_from_checkpoint=str(found) if found else None)
+    if lost.lost_at is not None:
+        raise GaveUp(
+            _("The loss is not a number any more at step {step}.").format(step=lost.lost_at),
+            _("Lower learn.learning_rate; the checkpoints before that step are whole."),
+        )
     if trainer.recorder.stop_because:
         _end(folder, journal, "stopped", trainer.recorder.stop_because)
         return
@@ -165,13 +174,37 @@ class KeepBest(TrainerCallback):
             control.should_save = True
 
 
+class StopWhenOrphaned(TrainerCallback):
+    """Ends training, with a checkpoint, when the watcher that started this process is gone."""
+
+    def __init__(self, stop: StopRequests) -> None:
+        self.stop = stop
+        self.parent = os.getppid()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if os.getppid() != self.parent:
+            self.stop.ask("the watcher is gone")
+
+
+class StopOnLostLoss(TrainerCallback):
+    """Ends training when the logged loss is not a number, and remembers the step."""
+
+    def __init__(self) -> None:
+        self.lost_at: int | None = None
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        loss = (logs or {}).get("loss")
+        if loss is not None and not math.isfinite(loss):
+            self.lost_at = state.global_step
+            control.should_training_stop = True
+
+
 class StopRequests:
     """SIGTERM and SIGINT as wishes: training ends after the step, with a checkpoint."""
 
     def __init__(self) -> None:
         self.because = ""
         self._pass_on: Callable[[str], None] | None = None
-        self._parent = os.getppid()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._asked)
 
@@ -181,10 +214,14 @@ class StopRequests:
         if self.because:
             ask(self.because)
 
-    def _asked(self, number: int, _frame: Any) -> None:
-        self.because = f"{signal.Signals(number).name} received"
+    def ask(self, because: str) -> None:
+        """Ask for a stop; the first reason stays."""
+        self.because = self.because or because
         if self._pass_on is not None:
             self._pass_on(self.because)
+
+    def _asked(self, number: int, _frame: Any) -> None:
+        self.ask(f"{signal.Signals(number).name} received")
 
 
 def finish(
@@ -212,7 +249,7 @@ def finish(
         "groups": _groups(trainer),
         "rehearsal": rehearsed,
         "predicted_seconds": rehearsed.get("predicted_seconds") if rehearsed else None,
-        "peak_memory": {"resident": resident_bytes(), "gpu": gpu_bytes()},
+        "peak_memory": {"resident": peak_resident_bytes(), "gpu": gpu_bytes()},
     }
     for split in ("validation", "test"):
         rows = task.rows(split)

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -15,7 +16,9 @@ def test_a_seed_depends_on_every_part_and_on_nothing_else():
 def test_a_seed_is_the_same_under_another_hash_seed():
     code = "from trainwright.train.seeds import seed_for; print(seed_for('order', 42, 1))"
     run = [
-        subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": hash_seed}, capture_output=True, text=True)
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": hash_seed}, capture_output=True, text=True
+        )
         for hash_seed in ("1", "2")
     ]
     assert run[0].stdout == run[1].stdout == f"{seed_for('order', 42, 1)}\n"
