@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
 from trainwright.errors import NothingToDo, TrainwrightError, UserError
@@ -210,22 +209,17 @@ def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code: a sentence for a user's mistake, a traceback for our bug."""
     use_language(language_of_environment())
     try:
-        result = app(arguments, standalone_mode=False)
+        app(arguments, prog_name="trainwright")
+    except SystemExit as ended:  # typer's own way out: 0, or 2 for a word that it does not know
+        return ended.code if isinstance(ended.code, int) else 0
     except TrainwrightError as error:
         _complain(error.message, error.way_out)
         return error.exit_code
-    except click.exceptions.Abort:
-        return 4
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 4
     except Exception:
         traceback.print_exc()
         _complain(_("This is a bug in Trainwright, not your mistake."), _("Please report it with the lines above."))
         return TrainwrightError.exit_code
-    return result if isinstance(result, int) else 0
+    return 0
 
 
 def _train(recipe: Path, sets: list[str], runs: Path | None) -> None:

@@ -11,7 +11,6 @@ from transformers.trainer_pt_utils import nested_concat, nested_detach, nested_n
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
 from trainwright.train import loss
-from trainwright.train.cut import cut_by_tokens
 from trainwright.train.rows import StepRows
 
 if TYPE_CHECKING:
@@ -62,7 +61,8 @@ def run(
     trainer.callback_handler.eval_dataloader = loader
     for rows, batch in _batches(trainer, loader):
         amount = loss.count_labels(batch)
-        value, logits, labels = trainer.prediction_step(model, batch, bool(only_loss), ignore_keys=ignore_keys)
+        with trainer.batches.running(batch):
+            value, logits, labels = trainer.prediction_step(model, batch, bool(only_loss), ignore_keys=ignore_keys)
         if value is not None and amount:
             sums += torch.tensor([float(value) * amount, amount, 0.0], dtype=torch.float64)
         sums[2] += len(rows.indices)
@@ -77,13 +77,14 @@ def run(
 
 
 def _batches(trainer: Trainer, loader: Any) -> Iterator[tuple[StepRows, Any]]:
-    """Chunks of rows cut into padded batches of like length."""
+    """Chunks of rows cut into batches of like length."""
     for chunk in loader:
+        trainer.choose_batches(chunk.rows[0])
         lengths = chunk.lengths()
         budget = trainer.token_budget(max(lengths), trainer.args.per_device_eval_batch_size)
-        for piece in cut_by_tokens(lengths, budget):
+        for piece in trainer.batches.cut(lengths, budget):
             rows = StepRows([chunk.rows[place] for place in piece], [chunk.indices[place] for place in piece])
-            yield rows, trainer.data_collator(rows.rows)
+            yield rows, trainer.batches.make(rows.rows)
 
 
 def _prepared_model(trainer: Trainer) -> Any:

@@ -107,6 +107,7 @@ class Trainer(transformers.Trainer):
         if named.get("data_collator") is None and not (positional and positional[0] is not None):
             self.data_collator = self._padding_collator()
         self.batches: PaddedBatches | PackedBatches = PaddedBatches(self.data_collator)
+        self._batches_chosen = False
         self.recorder = Recorder(run_folder or RunFolder(Path(str(self.args.output_dir))), self)
         self.add_callback(self.recorder)
 
@@ -211,10 +212,8 @@ class Trainer(transformers.Trainer):
         model.train()
         if hasattr(self.optimizer, "train") and callable(self.optimizer.train):
             self.optimizer.train()  # schedule-free optimizers want to be told
-        if self._divisor is None:
-            self.batches = self._choose_batches(inputs.rows[0])
-            self._divisor = self._choose_divisor(inputs)
-        divisor = self._divisor
+        self.choose_batches(inputs.rows[0])
+        divisor = self._divisor = self._divisor or self._choose_divisor(inputs)
         lengths = inputs.lengths()
         pieces = self.cut(lengths)
         batches = [self.batches.make([inputs.rows[place] for place in piece]) for piece in pieces]
@@ -284,16 +283,20 @@ class Trainer(transformers.Trainer):
             return loss.count_shifted_labels if self._predicts_next_token() else loss.count_labels
         return self._try_divisors(step)
 
-    def _choose_batches(self, row: Mapping[str, Any]) -> PaddedBatches | PackedBatches:
-        """Packed where the model is exact that way and nobody else's code sees the batch; else padded."""
+    def choose_batches(self, row: Mapping[str, Any]) -> None:
+        """Decide once: packed where the model is exact that way and nobody else's code sees the batch; else padded."""
+        if self._batches_chosen:
+            return
+        self._batches_chosen = True
+        self.batches = PaddedBatches(self.data_collator)
         own_padding = isinstance(self.data_collator, (PadRows, transformers.DataCollatorWithPadding))
-        if not (own_padding and self._loss_is_known() and can_be_packed(row)) or self.padding == "padded":
-            return PaddedBatches(self.data_collator)
+        own_steps = self._loss_is_known() and type(self).prediction_step is transformers.Trainer.prediction_step
+        if self.padding == "padded" or not (own_padding and own_steps and can_be_packed(row)):
+            return
         try:
-            return PackedBatches(Unpadded(self.model))
+            self.batches = PackedBatches(Unpadded(self.model))
         except CannotUnpad as reason:
             logger.info("batches are padded: %s", reason)
-            return PaddedBatches(self.data_collator)
 
     def _loss_is_known(self) -> bool:
         """Whether the loss is the model's own and the model one of transformers' heads (or an adapter on one)."""

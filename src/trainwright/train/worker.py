@@ -72,6 +72,7 @@ def run(folder: RunFolder, journal: Journal) -> None:
             _("Lower learn.learning_rate; the checkpoints before that step are whole."),
         )
     if trainer.recorder.stop_because:
+        folder.set_status(step=trainer.state.global_step, epoch=trainer.state.epoch)
         _end(folder, journal, "stopped", trainer.recorder.stop_because)
         return
     finish(folder, recipe, plan, task, trainer, journal, time.monotonic() - began, rehearsed)
@@ -259,6 +260,7 @@ def finish(
             results[split] = task.scores(trainer.meter, metrics.get(f"{split}_loss"))
     save_model(folder, trainer)
     folder.write_results(results)
+    folder.set_status(step=trainer.state.global_step, epoch=trainer.state.epoch)
     _end(folder, journal, "finished", "")
 
 
