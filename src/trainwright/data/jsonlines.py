@@ -1,0 +1,92 @@
+"""JSON lines: one object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainwright.data.cells import Cell, Noticed, Number, RowBatch, cell_of, in_batches
+from trainwright.data.complaints import not_utf8, where
+from trainwright.errors import DataError
+from trainwright.messages.text import _
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_decoder = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
+
+
+class JsonLines:
+    """A file of JSON lines. Rows may have different keys; numbers keep their digits."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.noticed = Noticed()
+
+    def columns(self) -> list[str]:
+        """All keys of all rows, in the order in which they first appear."""
+        return list(dict.fromkeys(key for _line, row in self._objects() for key in row))
+
+    def has(self, column: str) -> bool:
+        """Whether any row has this key."""
+        return any(column in row for _line, row in self._objects())
+
+    def batches(self, columns: Sequence[str]) -> Iterator[RowBatch]:
+        """The rows, a batch at a time.
+
+        Raises:
+            DataError: A line is no JSON object, a row lacks one of the columns, or holds a list in one.
+        """
+        return in_batches(self._rows(list(columns)), list(columns))
+
+    def _rows(self, columns: list[str]) -> Iterator[tuple[int, list[Cell]]]:
+        lacking: dict[str, list[int]] = {}
+        keys: dict[str, None] = {}
+        for line, row in self._objects():
+            keys.update(dict.fromkeys(row))
+            missing = [name for name in columns if name not in row]
+            for name in missing:
+                lacking.setdefault(name, []).append(line)
+            if not lacking:
+                yield line, [self._cell(line, name, row[name]) for name in columns]
+        self.noticed.unused = [name for name in keys if name not in columns]
+        for name, lines in lacking.items():
+            text = _("{file}: {count} rows have no '{name}' (lines {lines}).").format(
+                name=name, **where(self.path, lines)
+            )
+            raise DataError(text, _("Give every row a '{name}', or take these rows out.").format(name=name))
+
+    def _cell(self, line: int, name: str, value: Any) -> Cell:
+        try:
+            return cell_of(value)
+        except TypeError as error:
+            text = _("{file}, line {line}: '{name}' is a {kind}, not one text or number.")
+            raise DataError(text.format(file=self.path, line=line, name=name, kind=error)) from error
+
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        self.noticed.blank_lines = 0
+        with open(self.path, "rb") as file:
+            for line, raw in enumerate(file, 1):
+                raw = raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw
+                if raw.strip():
+                    yield line, self._parse(line, raw)
+                else:
+                    self.noticed.blank_lines += 1
+
+    def _parse(self, line: int, raw: bytes) -> dict[str, Any]:
+        try:
+            value = _decoder.decode(raw.decode("utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise not_utf8(self.path) from error
+        except (ValueError, RecursionError) as error:
+            text = _("{file}, line {line} is no JSON: {reason}.")
+            raise DataError(text.format(file=self.path, line=line, reason=error), _expected()) from error
+        if not isinstance(value, dict):
+            text = _("{file}, line {line} is JSON, but no object.").format(file=self.path, line=line)
+            raise DataError(text, _expected())
+        return value
+
+
+def _expected() -> str:
+    example = '{"text": "...", "label": "..."}'
+    return _("Each line must be an object of its own, such as {example}.").format(example=example)

@@ -1,0 +1,75 @@
+"""What is asked of the data: the part of a recipe that decides which rows are read, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.units import parse_share
+
+if TYPE_CHECKING:
+    from trainwright.recipe.schema import Recipe
+
+# Told how far a long piece of work is: done, total (None while it is not known), unit.
+Progress = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """What is asked of the data.
+
+    Attributes:
+        train: Absolute path of the training file or folder.
+        validation: Absolute path, a share of the training rows such as "10%", or None for no validation.
+        test: Absolute path, a share of the training rows, or None.
+        text: Name of the column with the text.
+        label: Name of the column with the label.
+        labels: Label names in the order of their ids; None means sorted.
+        max_length: Longest row in tokens, special tokens included, or "auto".
+        empty_rows: "drop" or "refuse" training rows without text.
+        seed: Decides which rows are held out.
+        model_folder: Local folder with the tokenizer.
+        model_max_length: Tokens that the model's position table allows; None if it has no such limit.
+    """
+
+    train: str
+    validation: str | None
+    test: str | None
+    text: str
+    label: str
+    labels: tuple[str, ...] | None
+    max_length: int | str
+    empty_rows: str
+    seed: int
+    model_folder: str
+    model_max_length: int | None
+
+
+def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int | None) -> DataRequest:
+    """The request of a recipe, for a model that was found on this machine."""
+    data = recipe.data
+    return DataRequest(
+        train=str(data.train),
+        validation=None if data.validation is None else str(data.validation),
+        test=None if data.test is None else str(data.test),
+        text=data.text,
+        label=data.label,
+        labels=None if data.labels is None else tuple(data.labels),
+        max_length=data.max_length,
+        empty_rows=data.empty_rows,
+        seed=recipe.learn.seed,
+        model_folder=str(model_folder),
+        model_max_length=model_max_length,
+    )
+
+
+def share_of(value: str | None) -> float | None:
+    """The share that a split asks for ("10%" is 0.1); None if it names a file, or nothing."""
+    if value is None:
+        return None
+    try:
+        return parse_share(value)
+    except ValueError:
+        return None

@@ -1,0 +1,122 @@
+"""Open a labelled file, whatever its format: CSV, TSV, JSON lines, Parquet, a `datasets` folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from trainwright.data.cells import Noticed, RowBatch
+from trainwright.data.complaints import missing_file
+from trainwright.data.delimited import Delimited
+from trainwright.data.jsonlines import JsonLines
+from trainwright.data.request import DataRequest, share_of
+from trainwright.errors import DataError
+from trainwright.messages.text import _
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".parquet")
+# Names of splits in a folder of several, by what they are for here.
+SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
+
+
+class Source(Protocol):
+    """A table of rows that is read from its start, a batch at a time."""
+
+    path: Path
+    noticed: Noticed
+
+    def columns(self) -> list[str]:
+        """Names of all columns."""
+
+    def has(self, column: str) -> bool:
+        """Whether there is a column of this name."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[RowBatch]:
+        """The rows from the start, with the named columns only."""
+
+
+def open_source(path: Path) -> Source:
+    """Open a file or folder by what it is.
+
+    Raises:
+        DataError: It does not exist, is empty, or is of no known format.
+    """
+    if not path.exists():
+        raise missing_file(path)
+    if path.is_dir():
+        return _open_folder(path)
+    if path.stat().st_size == 0:
+        raise DataError(_("{file} is empty.").format(file=path))
+    ending = path.suffix.lower()
+    if ending in (".csv", ".tsv"):
+        return Delimited(path)
+    if ending in (".jsonl", ".json", ".ndjson"):
+        return JsonLines(path)
+    if ending == ".parquet":
+        from trainwright.data.columnar import open_parquet  # pyarrow is slow to import and often not needed
+
+        return open_parquet(path)
+    text = _("{file}: the format '{ending}' is not known.").format(file=path, ending=ending)
+    raise DataError(text, _("Known are {endings} and folders of datasets.").format(endings=", ".join(ENDINGS)))
+
+
+def source_files(path: Path) -> list[Path]:
+    """The files that hold a source's content, in order."""
+    if not path.exists():
+        raise missing_file(path)
+    if not path.is_dir():
+        return [path]
+    return sorted(item for item in path.rglob("*") if item.suffix in (".arrow", ".json"))
+
+
+def split_folder(path: Path, split: str) -> Path | None:
+    """The sub-folder of a saved DatasetDict that holds a split; None if it has none, or is no such folder."""
+    if not (path / "dataset_dict.json").is_file():
+        return None
+    names = json.loads((path / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
+    return next((path / name for name in SPLIT_NAMES[split] if name in names), None)
+
+
+def _open_folder(path: Path) -> Source:
+    from trainwright.data.columnar import open_dataset
+
+    if (path / "state.json").is_file():
+        return open_dataset(path)
+    if (path / "dataset_dict.json").is_file():
+        text = _("{folder} holds several splits, and none of them is called train.").format(folder=path)
+        raise DataError(text, _("Name the folder of one split."))
+    text = _("{folder} is a folder, but none that datasets wrote (it has no state.json).").format(folder=path)
+    raise DataError(text, _("Name a file, or a folder written by save_to_disk."))
+
+
+def places_of(request: DataRequest) -> dict[str, Path | float]:
+    """Where each split comes from: a file or folder, or a share held out of train; only the splits that there are.
+
+    A folder that was saved with several splits brings its own validation and test, which come before a share.
+
+    Raises:
+        DataError: The shares leave nothing to train on.
+    """
+    root = Path(request.train)
+    places: dict[str, Path | float] = {"train": split_folder(root, "train") or root}
+    wishes = {"validation": request.validation, "test": request.test}
+    for split, wish in wishes.items():
+        share, own = share_of(wish), split_folder(root, split)
+        if own is not None and (share is not None or (wish is None and split == "test")):
+            places[split] = own
+        elif share is not None:
+            places[split] = share
+        elif wish is not None:
+            places[split] = Path(wish)
+    shares = [place for place in places.values() if isinstance(place, float)]
+    if sum(shares) >= 1 or 0.0 in shares:
+        text = _("data.validation: {validation} and data.test: {test} leave nothing to train on or to measure.")
+        raise DataError(text.format(**wishes), _("Ask for shares such as 10%, or name files."))
+    return places
+
+
+def files_of(request: DataRequest) -> dict[str, str]:
+    """The file of each split; that of train for a split that is held out of it."""
+    places = places_of(request)
+    return {split: str(places["train"] if isinstance(place, float) else place) for split, place in places.items()}

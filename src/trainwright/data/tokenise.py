@@ -1,0 +1,115 @@
+"""Token ids of many texts, as fast as the tokenizer's own batches go, without special tokens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainwright.errors import ModelError
+from trainwright.messages.text import _
+
+# Texts that show what a tokenizer adds: words, numbers, another script, nothing, and many words.
+SAMPLES = ("Two words", "It costs 3.50, doesn't it?", "你好，世界", "", "again and " * 50)
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A fast tokenizer, and what it puts around a single text.
+
+    Attributes:
+        backend: The tokenizer of the `tokenizers` library, with truncation and padding off.
+        prefix: Ids before each text.
+        suffix: Ids after each text.
+        pad_id: Id for padding.
+        unknown_id: Id of the unknown token; None if it has none.
+    """
+
+    backend: Any
+    prefix: list[int]
+    suffix: list[int]
+    pad_id: int
+    unknown_id: int | None
+
+    def encode(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Token ids of all texts one after the other, int32, and the number of each text's, int32."""
+        ids = [encoding.ids for encoding in self._encode_batch(texts, add_special_tokens=False)]
+        lengths = np.fromiter(map(len, ids), dtype=np.int32, count=len(ids))
+        return np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=int(lengths.sum())), lengths
+
+    @property
+    def _encode_batch(self) -> Any:
+        return getattr(self.backend, "encode_batch_fast", self.backend.encode_batch)  # fast: without offsets
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Load the tokenizer of a model folder.
+
+    Raises:
+        ModelError: There is none, it is a slow one, it cuts from the left, has no token for padding, or adds more
+            than a prefix and a suffix to a text.
+    """
+    from transformers import AutoTokenizer
+
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"  # transformers turns it off in some processes
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        text = _("The tokenizer in {folder} cannot be loaded: {reason}").format(folder=folder, reason=reason)
+        raise ModelError(text, _("Copy the model's tokenizer files into that folder again.")) from error
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        text = _("The tokenizer in {folder} has no fast version (tokenizer.json).").format(folder=folder)
+        raise ModelError(text, _("Convert it with the `tokenizers` library, or choose another model."))
+    if tokenizer.truncation_side != "right":
+        text = _("The tokenizer in {folder} cuts long texts at their start.").format(folder=folder)
+        raise ModelError(text, _('Set "truncation_side": "right" in its tokenizer_config.json.'))
+    backend.no_truncation()
+    backend.no_padding()
+    prefix, suffix = _surroundings(tokenizer, backend, folder)
+    return Tokenizer(backend, prefix, suffix, _pad_id(tokenizer, folder), tokenizer.unk_token_id)
+
+
+def encode_all(tokenizer: Tokenizer, batches: Iterable[list[str]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Encode batches of texts in order; the next batch is encoded while the last one is made use of.
+
+    The backend uses all cores by itself and holds no lock of Python's meanwhile, so one thread is enough, and no
+    process is forked that could hang.
+    """
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        coming = None
+        for texts in batches:
+            ready, coming = coming, thread.submit(tokenizer.encode, texts)
+            if ready is not None:
+                yield ready.result()
+        if coming is not None:
+            yield coming.result()
+
+
+def _surroundings(tokenizer: Any, backend: Any, folder: Path) -> tuple[list[int], list[int]]:
+    """What the tokenizer puts before and after a single text, checked on several texts."""
+    full, own = tokenizer(SAMPLES[0])["input_ids"], backend.encode(SAMPLES[0], add_special_tokens=False).ids
+    starts = [place for place in range(len(full)) if full[place : place + len(own)] == own]
+    before = starts[0] if starts else 0
+    prefix, suffix = list(full[:before]), list(full[before + len(own) :])
+    for text in SAMPLES:
+        own = backend.encode(text, add_special_tokens=False).ids
+        if list(tokenizer(text)["input_ids"]) != prefix + own + suffix:
+            message = _("The tokenizer in {folder} adds more to a text than tokens before and after it.")
+            raise ModelError(message.format(folder=folder), _("Choose another model."))
+    return prefix, suffix
+
+
+def _pad_id(tokenizer: Any, folder: Path) -> int:
+    for token_id in (tokenizer.pad_token_id, tokenizer.eos_token_id):  # models without padding pad with their end token
+        if token_id is not None:
+            return int(token_id)
+    text = _("The tokenizer in {folder} has no token for padding and no end token.").format(folder=folder)
+    raise ModelError(text, _('Name one as "pad_token" in its tokenizer_config.json.'))
