@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ def main() -> None:
 
 def pages() -> dict[str, str]:
     """Every generated page by its name in docs/."""
-    return {"commands.md": commands_page()}
+    return {"commands.md": commands_page(), "recipe.schema.json": recipe_schema()}
+
+
+def recipe_schema() -> str:
+    """The JSON Schema of a recipe, by which editors complete and check one."""
+    from trainwright.recipe.schema import json_schema
+
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def commands_page() -> str:
