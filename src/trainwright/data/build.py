@@ -68,7 +68,7 @@ def _read(request: DataRequest, folder: Path, teller: _Teller) -> tuple[list[Par
         if isinstance(place, Path)
     }
     table, texts = tables["train"]
-    labels = in_order(table.names, request.labels, table.path, table.first_lines)
+    labels = _training_labels(request, table)
     parts = _split_training(request, places, table, texts, labels)
     for split, (table, texts) in tables.items():
         if split != "train":
@@ -76,6 +76,15 @@ def _read(request: DataRequest, folder: Path, teller: _Teller) -> tuple[list[Par
             blank = np.flatnonzero(table.blank)
             parts.append(Part(split, table, texts, np.arange(len(table)), ids, blank, dropped=0, whole=True))
     return sorted(parts, key=lambda part: ("train", "validation", "test").index(part.name)), labels
+
+
+def _training_labels(request: DataRequest, table: RowTable) -> list[str]:
+    """Label names by id: those of rows with a text, since the others are not trained on."""
+    codes = np.unique(table.codes[~table.blank])
+    if not len(codes):
+        raise DataError(_("{file}: no row has a text.").format(file=table.path), _("Check data.text."))
+    names = [table.names[code] for code in codes]
+    return in_order(names, request.labels, table.path, [table.first_lines[code] for code in codes])
 
 
 def _read_file(request: DataRequest, path: Path, target: Path, teller: _Teller) -> tuple[RowTable, TextRows]:
@@ -96,8 +105,9 @@ def _split_training(
     request: DataRequest, places: dict[str, Path | float], table: RowTable, texts: TextRows, labels: list[str]
 ) -> list[Part]:
     """The training rows, and what is held out of them. Rows without text are in neither."""
-    ids = ids_of(table.names, labels, table.path, table.first_lines)[table.codes]
     free, blank = ~table.blank, np.flatnonzero(table.blank)
+    places_of_names = {name: place for place, name in enumerate(labels)}
+    ids = np.array([places_of_names.get(name, -1) for name in table.names], np.int32)[table.codes]
     parts, rest = [], 1.0
     for split in ("validation", "test"):
         share = places.get(split)

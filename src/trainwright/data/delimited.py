@@ -71,7 +71,7 @@ class Delimited:
                     self._notice_span(line, physical, columns, places)
                 yield line, [row[place] for place in places]
         if uneven:
-            text = _("{file}: the header has {fields} fields, but {count} rows have more or fewer (lines {lines}).")
+            text = _("{file}: rows with more or fewer fields than the {fields} of the header: {count} (lines {lines}).")
             raise DataError(
                 text.format(fields=len(self._header), **where(self.path, uneven)),
                 _("A text with the delimiter in it must stand in double quotes."),

@@ -51,7 +51,7 @@ class JsonLines:
                 yield line, [self._cell(line, name, row[name]) for name in columns]
         self.noticed.unused = [name for name in keys if name not in columns]
         for name, lines in lacking.items():
-            text = _("{file}: {count} rows have no '{name}' (lines {lines}).").format(
+            text = _("{file}: rows without '{name}': {count} (lines {lines}).").format(
                 name=name, **where(self.path, lines)
             )
             raise DataError(text, _("Give every row a '{name}', or take these rows out.").format(name=name))

@@ -80,7 +80,7 @@ class LabelColumn:
             DataError: Rows without a label, or labels of several kinds.
         """
         if self._missing:
-            text = _("{file}: {count} rows have no label in '{name}' (lines {lines}).")
+            text = _("{file}: rows without a label in '{name}': {count} (lines {lines}).")
             raise DataError(
                 text.format(name=self.column, **where(self.path, self._missing)),
                 _("Give them a label, or take these rows out."),
@@ -134,7 +134,7 @@ def in_order(names: Sequence[str], asked: Sequence[str] | None, path: Path, firs
         if name not in names:
             near = get_close_matches(name, list(names), n=1)
             way_out = _("Did you mean '{name}'?").format(name=near[0]) if near else _("Take it out of data.labels.")
-            text = _("data.labels has '{label}', but no row of {file} has that label.")
+            text = _("data.labels has '{label}', but no text of {file} has that label.")
             raise DataError(text.format(label=name, file=path), way_out)
     return list(asked)
 

@@ -81,7 +81,7 @@ def read_rows(path: Path, text: str, label: str, keep: Callable[[list[str]], Non
         replaced_rows += len(bad)
         replaced += bad[: LINES_KEPT - len(replaced)]
     if not parts:
-        raise DataError(_("{file} has no rows.").format(file=path))
+        raise _no_rows(path)
     labels.check()
     hashes, lines, characters, blank, codes = (np.concatenate(column) for column in zip(*parts, strict=True))
     names = labels.whole_names()
@@ -96,11 +96,16 @@ def check_columns(source: Source, text: str, label: str) -> None:
     """Check that both columns are there.
 
     Raises:
-        DataError: One is missing.
+        DataError: One is missing, or there are no rows at all.
     """
     for column, key in ((text, "data.text"), (label, "data.label")):
         if not source.has(column):
-            raise missing_column(source.path, column, key, source.columns())
+            found = source.columns()
+            raise missing_column(source.path, column, key, found) if found else _no_rows(source.path)
+
+
+def _no_rows(path: Path) -> DataError:
+    return DataError(_("{file} has no rows.").format(file=path))
 
 
 def _of_texts(path: Path, texts: list[str], batch: RowBatch) -> tuple[np.ndarray, ...]:

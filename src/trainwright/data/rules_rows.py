@@ -40,13 +40,13 @@ class Seen:
 
 def one_class(seen: Seen) -> Iterator[Finding]:
     train = seen.facts["train"]
-    names = [name for name, rows in train["labels"].items() if rows]
+    names = list(train["labels"])
     if len(names) < 2:
         text = _("{file}: there is one class only ({label}); nothing can be learnt from it.")
         yield Finding(
             "data.one-class",
             "error",
-            text.format(file=train["file"], label=", ".join(names) or _("none")),
+            text.format(file=train["file"], label=", ".join(names)),
             {"file": train["file"], "labels": train["labels"]},
             _("Check that data.label names the right column, or add rows of other classes."),
         )
@@ -59,11 +59,11 @@ def empty_text(seen: Seen) -> Iterator[Finding]:
             continue
         refused = split == "train" and seen.refuse_empty
         where = {"file": facts["file"], "count": format_count(empty["count"]), "lines": listed(empty["lines"])}
-        text = _("{file}: {count} rows have no text (lines {lines}); they were kept and are predicted all the same.")
+        text = _("{file}: rows without text: {count} (lines {lines}); they are kept and predicted all the same.")
         if facts["rows_dropped"]:
-            text = _("{file}: {count} rows have no text (lines {lines}); they are left out of training.")
+            text = _("{file}: rows without text: {count} (lines {lines}); they are left out of training.")
         if refused:
-            text = _("{file}: {count} rows have no text (lines {lines}).")
+            text = _("{file}: rows without text: {count} (lines {lines}).")
         remedy = _("Fill them or take them out of the file.")
         if refused:
             remedy = _("Fill them, take them out, or leave them out of training by data.empty_rows: drop.")
@@ -158,7 +158,7 @@ def overlap(seen: Seen) -> Iterator[Finding]:
 
 
 def imbalance(seen: Seen) -> Iterator[Finding]:
-    labels = {name: rows for name, rows in seen.facts["train"]["labels"].items() if rows}
+    labels = seen.facts["train"]["labels"]
     if len(labels) < 2:
         return
     largest, smallest = max(labels, key=labels.__getitem__), min(labels, key=labels.__getitem__)
@@ -180,7 +180,7 @@ def rare_label(seen: Seen) -> Iterator[Finding]:
     train = seen.facts["train"]["labels"]
     rare = {name: rows for name, rows in train.items() if rows < RARE}
     if rare:
-        text = _("{count} classes have fewer than {least} training rows: {names}.")
+        text = _("classes with fewer than {least} training rows: {count} ({names}).")
         message = text.format(count=len(rare), least=RARE, names=listed(list(rare)))
         remedy = _("Add rows of them, or join them with other classes.")
         yield Finding("data.rare-label", "warning", message, {"split": "train", "labels": rare}, remedy)
@@ -188,8 +188,8 @@ def rare_label(seen: Seen) -> Iterator[Finding]:
         facts = seen.facts.get(split)
         unseen = [name for name, rows in facts["labels"].items() if not rows] if facts else []
         if unseen:
-            text = _("{split} has no row of {count} classes, so nothing is measured for them: {names}.")
-            message = text.format(split=split, count=len(unseen), names=listed(unseen))
+            text = _("{split} has no row of some classes, so nothing is measured for them: {names}.")
+            message = text.format(split=split, names=listed(unseen))
             yield Finding("data.unmeasured-label", "warning", message, {"split": split, "labels": unseen})
 
 

@@ -75,7 +75,9 @@ def replacement_characters(seen: Seen) -> Iterator[Finding]:
         found = facts.get("replacement")
         if not found or not found["rows"]:
             continue
-        text = _("{file}: {count} rows hold the character U+FFFD (lines {lines}), a trace of a wrong decoding before.")
+        text = _(
+            "{file}: rows with the character U+FFFD: {count} (lines {lines}); it is a trace of a wrong decoding before."
+        )
         yield Finding(
             "data.replacement-characters",
             "warning",
@@ -110,14 +112,14 @@ def long_record(seen: Seen) -> Iterator[Finding]:
             continue
         first, last = reading["longest_span"]
         evidence = {"file": facts["file"], "records": reading["spanning"], "longest": [first, last]}
-        text = _("{file}: {count} records take several lines; the longest is that at line {first}, up to line {last}.")
+        text = _("{file}: records of several lines: {count}; the record at line {first} spans lines {first}..{last}.")
         message = text.format(file=facts["file"], count=format_count(reading["spanning"]), first=first, last=last)
         if not reading["doubtful"]:
             yield Finding("data.long-record", "note", message, evidence)
             continue
         spans = [f"{span['first']}..{span['last']}" for span in reading["doubtful"]]
         text = _(
-            "{file}: a quote mark may have swallowed rows: {count} records span lines that look like rows ({lines})."
+            "{file}: a quote mark may have swallowed rows; records whose lines look like rows: {count} (lines {lines})."
         )
         yield Finding(
             "data.long-record",
@@ -142,7 +144,7 @@ def reading_notes(seen: Seen) -> Iterator[Finding]:
             text = _("{file}: quote marks are read as part of the texts, since read otherwise they would swallow rows.")
             yield Finding("data.plain-quotes", "note", text.format(**where), where)
         if reading["blank_lines"]:
-            text = _("{file}: {count} blank lines are no rows.").format(count=reading["blank_lines"], **where)
+            text = _("{file}: blank lines, which are no rows: {count}.").format(count=reading["blank_lines"], **where)
             yield Finding("data.blank-lines", "note", text, where | {"count": reading["blank_lines"]})
         if reading["unused"]:
             text = _("{file}: columns that are not used: {names}.").format(names=listed(reading["unused"]), **where)

@@ -60,7 +60,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     os.environ["TOKENIZERS_PARALLELISM"] = "true"  # transformers turns it off in some processes
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:  # of any kind: `tokenizers` raises plain ones for files that it cannot make sense of
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         text = _("The tokenizer in {folder} cannot be loaded: {reason}").format(folder=folder, reason=reason)
         raise ModelError(text, _("Copy the model's tokenizer files into that folder again.")) from error
@@ -68,6 +68,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     if backend is None:
         text = _("The tokenizer in {folder} has no fast version (tokenizer.json).").format(folder=folder)
         raise ModelError(text, _("Convert it with the `tokenizers` library, or choose another model."))
+    if backend.get_vocab_size() <= len(tokenizer.all_special_ids):  # transformers makes an empty one from no files
+        text = _("The tokenizer in {folder} has no vocabulary.").format(folder=folder)
+        raise ModelError(text, _("Copy the model's tokenizer files into that folder again."))
     if tokenizer.truncation_side != "right":
         text = _("The tokenizer in {folder} cuts long texts at their start.").format(folder=folder)
         raise ModelError(text, _('Set "truncation_side": "right" in its tokenizer_config.json.'))

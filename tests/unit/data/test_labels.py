@@ -1,0 +1,112 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainwright.data.cells import Boolean, Number
+from trainwright.data.labels import LabelColumn, ids_of, in_order
+from trainwright.errors import DataError
+
+FILE = Path("reviews.csv")
+
+
+def column_of(*cells):
+    column = LabelColumn(FILE, "label")
+    codes = column.codes(cells, range(2, 2 + len(cells))).tolist()
+    column.check()
+    return column, codes
+
+
+def test_names_are_coded_in_order_of_appearance_with_their_first_lines():
+    column, codes = column_of("pos", "neg", "pos", "mixed")
+    assert codes == [0, 1, 0, 2]
+    assert column.whole_names() == ["pos", "neg", "mixed"]
+    assert column.first_lines == [2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        ([Number("1"), Number("0")], ["1", "0"]),
+        ([Number("1.0"), Number("0.0"), Number("1")], ["1", "0"]),
+        ([Boolean("true"), Boolean("false")], ["true", "false"]),
+        (["1.0", "0.0"], ["1", "0"]),
+        (["1.0", "1.5"], ["1.0", "1.5"]),
+        (["01", "1"], ["01", "1"]),
+    ],
+)
+def test_labels_of_any_one_kind_become_names(cells, names):
+    assert column_of(*cells)[0].whole_names() == names
+
+
+def test_a_score_is_refused_with_its_line():
+    with pytest.raises(DataError, match=r"reviews\.csv, line 3: the label 0\.5 is a score, not a class"):
+        column_of(Number("1"), Number("0.5"))
+
+
+def test_a_list_written_as_text_is_refused_with_its_line():
+    with pytest.raises(DataError, match=r"line 2: the label '\[0, 1\]' is a list"):
+        column_of("[0, 1]")
+
+
+def test_rows_without_a_label_are_counted_and_the_first_lines_named():
+    with pytest.raises(DataError, match=r"rows without a label in 'label': 7 \(lines 3, 4, 5, 6, 7 and 2 more\)"):
+        column_of("a", *[None, "", " "] * 2, "")
+
+
+def test_mixed_kinds_are_refused_in_any_order():
+    for cells in (["pos", Number("0"), "neg"], [Number("0"), "pos", "neg"]):
+        with pytest.raises(DataError, match="of several kinds") as caught:
+            column_of(*cells)
+        assert "'pos'" in str(caught.value)
+        assert "'0'" in str(caught.value)
+
+
+def test_words_are_ordered_by_code_point_and_numbers_by_value():
+    assert in_order(["b", "a", "B", "好"], None, FILE, [1, 2, 3, 4]) == ["B", "a", "b", "好"]
+    assert in_order(["10", "9", "-1"], None, FILE, [1, 2, 3]) == ["-1", "9", "10"]
+
+
+def test_ids_need_neither_start_at_0_nor_be_dense():
+    names = ["5", "1", "3"]
+    order = in_order(names, None, FILE, [2, 3, 4])
+    assert order == ["1", "3", "5"]
+    assert ids_of(names, order, FILE, [2, 3, 4]).tolist() == [2, 0, 1]
+
+
+def test_the_order_asked_for_is_kept():
+    assert in_order(["a", "b"], ["b", "a"], FILE, [2, 3]) == ["b", "a"]
+
+
+def test_a_label_that_was_not_asked_for_is_refused_with_its_line():
+    with pytest.raises(DataError, match=r"line 7: the label 'c' is not among data\.labels \(a, b\)"):
+        in_order(["a", "b", "c"], ["a", "b"], FILE, [2, 3, 7])
+
+
+def test_a_label_asked_for_that_no_row_has_is_refused_with_the_nearest():
+    with pytest.raises(DataError, match=r"no text of .* has that label\. Did you mean 'positive'"):
+        in_order(["positive", "negative"], ["postive", "negative", "positive"], FILE, [2, 3])
+
+
+def test_a_label_that_training_never_saw_is_refused_with_file_and_line():
+    with pytest.raises(DataError, match=r"test\.csv, line 9: the label 'neutral' is not in the training data"):
+        ids_of(["pos", "neutral"], ["neg", "pos"], Path("test.csv"), [2, 9])
+
+
+def test_the_map_is_the_same_under_every_hash_seed():
+    code = (
+        "from pathlib import Path\n"
+        "from trainwright.data.labels import LabelColumn\n"
+        "from trainwright.data.labels import in_order\n"
+        "column = LabelColumn(Path('a'), 'label')\n"
+        "column.codes(['pos', 'neg', 'mixed', 'so-so', 'none'], range(5))\n"
+        "print(in_order(column.whole_names(), None, Path('a'), column.first_lines))\n"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert seen == {b"['mixed', 'neg', 'none', 'pos', 'so-so']\n"}
