@@ -70,7 +70,7 @@ def run(
             meter.update(logits, labels, rows.indices)
         elif logits is not None:
             if trainer.preprocess_logits_for_metrics is not None:
-                logits = trainer.preprocess_logits_for_metrics(logits, labels)
+                logits = trainer.preprocess_logits_for_metrics(logits, labels)  # type: ignore[arg-type]
             collected.add(nested_detach(logits), labels, rows.indices)
         trainer.control = trainer.callback_handler.on_prediction_step(trainer.args, trainer.state, trainer.control)
     return _finish(trainer, sums, collected, prefix)
