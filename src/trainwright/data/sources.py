@@ -84,8 +84,8 @@ def _open_folder(path: Path) -> Source:
     if (path / "state.json").is_file():
         return open_dataset(path)
     if (path / "dataset_dict.json").is_file():
-        text = _("{folder} holds several splits, and none of them is called train.").format(folder=path)
-        raise DataError(text, _("Name the folder of one split."))
+        text = _("{folder} holds several splits, and it is not clear which one is meant.").format(folder=path)
+        raise DataError(text, _("Name the folder of one split, which lies below it."))
     text = _("{folder} is a folder, but none that datasets wrote (it has no state.json).").format(folder=path)
     raise DataError(text, _("Name a file, or a folder written by save_to_disk."))
 

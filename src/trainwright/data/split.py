@@ -55,12 +55,12 @@ def hold_out(
 
 def _most_frequent(group_of_row: np.ndarray, labels: np.ndarray, groups: int) -> np.ndarray:
     """The most frequent label of each group, the lowest id among equals."""
-    pairs, counts = np.unique(np.stack([group_of_row, labels]), axis=1, return_counts=True)
-    order = np.lexsort((pairs[1], -counts, pairs[0]))
-    first = np.unique(pairs[0][order], return_index=True)[1]
-    found = np.zeros(groups, dtype=np.int64)
-    found[pairs[0][order][first]] = pairs[1][order][first]
-    return found
+    classes = int(labels.max()) + 1
+    pairs, counts = np.unique(group_of_row.astype(np.int64) * classes + labels, return_counts=True)
+    group, label = np.divmod(pairs, classes)
+    order = np.lexsort((label, -counts, group))
+    first = np.searchsorted(group[order], np.arange(groups))  # every group has a row
+    return label[order][first]
 
 
 def _scramble(texts: np.ndarray, seed: int, purpose: str) -> np.ndarray:

@@ -1,4 +1,6 @@
 import copy
+import re
+from pathlib import Path
 
 import pytest
 
@@ -156,3 +158,12 @@ def test_errors_come_first_and_the_refusal_carries_the_audit(request_data):
     assert "one class only (pos)" in error.message
     assert error.audit is audit
     assert refusal(audit_of(request_data("train.csv"), {"train": clean()})) is None
+
+
+def test_every_finding_is_documented():
+    root = Path(__file__).parents[3]
+    code = "".join((root / "src/trainwright/data" / name).read_text() for name in ("rules_rows.py", "rules_text.py"))
+    page = (root / "docs" / "data.md").read_text(encoding="utf-8")
+    rows = [line.partition(" | ")[0] for line in page.splitlines() if line.startswith("| `data.")]
+    documented = {name for row in rows for name in re.findall(r"`(data\.[a-z-]+)`", row)}
+    assert documented == set(re.findall(r'Finding\(\s*"(data\.[a-z-]+)"', code))

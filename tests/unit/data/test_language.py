@@ -13,6 +13,7 @@ from trainwright.data.language import guess_language
         ("La chambre était propre et le personnel aimable, mais c'est loin de la plage.", "other"),
         ("La habitación estaba limpia y el personal era amable, pero está lejos de la playa.", "other"),
         ("部屋はきれいでスタッフも親切でしたが、ビーチから遠いです。", "other"),
+        ("東京都内の高級旅館は全室禁煙です", "other"),
         ("방은 깨끗했고 직원들은 친절했지만 해변에서 멀어요.", "other"),
         ("Номер был чистым, а персонал приветливым, но до пляжа далеко.", "other"),
         ("12345 !!!", "other"),

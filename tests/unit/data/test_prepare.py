@@ -52,7 +52,7 @@ def test_what_is_read_is_what_the_tokenizer_gives_at_any_length(family, request,
 def test_a_prepared_set_says_all_that_training_needs(write_table, request_data, made, many_reviews):
     file = write_table("reviews.csv", many_reviews)
     test = write_table("test.csv", [("good film", "pos"), ("bad film", "neg"), ("", "pos")])
-    found = made(request_data(file, validation="10%", test=test, max_length=16))
+    found = made(request_data(file, validation="10%", test=test, max_length=6))
     prepared = found.prepared
     assert {name: (split.rows, split.source) for name, split in prepared.splits.items()} == {
         "train": (360, "reviews.csv"),
@@ -61,7 +61,7 @@ def test_a_prepared_set_says_all_that_training_needs(write_table, request_data, 
     }
     assert prepared.labels == ["neg", "pos"]
     assert prepared.label_rows == {"train": [144, 216], "validation": [16, 24], "test": [1, 2]}
-    assert (prepared.prefix, prepared.suffix, prepared.pad_id, prepared.max_length) == ([2], [3], 0, 16)
+    assert (prepared.prefix, prepared.suffix, prepared.pad_id, prepared.max_length) == ([2], [3], 0, 6)
     for name, split in prepared.splits.items():
         rows = rows_of(found, name)
         assert split.tokens == rows.lengths.sum() == sum(len(rows[n]["input_ids"]) for n in range(len(rows)))
@@ -304,3 +304,26 @@ def test_class_counts_of_real_sets_agree_with_a_count_by_hand(shared_data, reque
         both = np.array(found.prepared.label_rows["train"]) + found.prepared.label_rows["validation"]
         assert len(found.prepared.labels) == classes
         assert both.tolist() == expected
+
+
+def test_repeats_of_a_real_set_agree_with_a_count_in_plain_python(shared_data, request_data, made):
+    folder = shared_data / "zh_shop_reviews"
+    facts = made(request_data(folder / "train.jsonl", test=folder / "test.jsonl")).audit.facts
+    rows = {}
+    for split in ("train", "test"):
+        with open(folder / f"{split}.jsonl", encoding="utf-8") as file:
+            rows[split] = [json.loads(line) for line in file]
+        labels_of = {}
+        for row in rows[split]:
+            labels_of.setdefault(row["text"], []).append(row["label"])
+        torn = [labels for labels in labels_of.values() if len(set(labels)) > 1]
+        assert facts[split]["duplicates"]["rows"] == len(rows[split]) - len(labels_of) > 0
+        assert (facts[split]["conflicts"]["texts"], facts[split]["conflicts"]["rows"]) == (
+            len(torn),
+            sum(map(len, torn)),
+        )
+    known = {(row["text"], row["label"]) for row in rows["train"]}
+    texts = {text for text, _label in known}
+    shared = [row for row in rows["test"] if row["text"] in texts]
+    assert facts["test"]["overlap"]["rows"] == len(shared) > 400
+    assert facts["test"]["overlap"]["other_label"] == sum((row["text"], row["label"]) not in known for row in shared)
