@@ -22,8 +22,13 @@ def training(terminal, tmp_path, write_project, wait_for):
         files = list((tmp_path / "runs").glob("*/status.json"))
         return json.loads(files[0].read_text(encoding="utf-8")) if files else {"state": "none"}
 
-    wait_for(lambda: status()["state"] == "training" and (status()["step"] or 0) > 20, terminal.screen, 90)
+    wait_for(lambda: (status().get("step") or 0) > 20 or has_ended(terminal), terminal.screen, 90)
+    assert not has_ended(terminal), terminal.screen()
     return status
+
+
+def has_ended(terminal):
+    return re.search(r"ended with \d", terminal.screen())
 
 
 def test_the_screen_shows_how_far_it_is(training, terminal, wait_for):
@@ -31,14 +36,14 @@ def test_the_screen_shows_how_far_it_is(training, terminal, wait_for):
         screen = terminal.screen()
         return re.search(r"\b20,?000\b", screen) and re.search(r"(?i)loss", screen)
 
-    wait_for(shown, terminal.screen, 20)
+    wait_for(shown, terminal.screen)
     terminal.press("C-c")
     wait_for(lambda: "ended with 4" in terminal.screen(), terminal.screen)
 
 
 def test_ctrl_c_saves_and_leaves_a_run_that_can_be_resumed(training, terminal, tmp_path, wait_for):
     terminal.press("C-c")
-    wait_for(lambda: re.search(r"ended with \d", terminal.screen()), terminal.screen)
+    wait_for(lambda: has_ended(terminal), terminal.screen)
     (run,) = (tmp_path / "runs").iterdir()
     assert "ended with 4" in terminal.screen()
     assert f"trainwright resume {run.name}" in " ".join(terminal.screen().split())
