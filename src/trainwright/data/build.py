@@ -144,17 +144,14 @@ def _tokenise(
     for part in parts:
         lengths, unknown = _write_tokens(folder, part, tokenizer, teller)
         lengths = lengths + specials
-        of_split = facts[part.name] | {"unknown": unknown}
         stored["lengths"][part.name] = histogram_of(lengths)
-        stored["label_rows"][part.name] = np.bincount(part.labels, minlength=len(labels))
+        stored["label_rows"][part.name] = np.bincount(part.labels, minlength=len(labels)).tolist()
         stored["splits"][part.name] = {
             "rows": len(part.rows),
             "file": token_file(part.name),
             "longest": longest(lengths, part.lines()),
-            "facts": of_split,
+            "facts": facts[part.name] | {"unknown": unknown},
         }
-    for name in ("lengths", "label_rows"):
-        stored[name] = {split: np.asarray(values).tolist() for split, values in stored[name].items()}
     write_json(folder / "prepared.json", stored)
 
 
@@ -162,6 +159,7 @@ def _write_tokens(folder: Path, part: Part, tokenizer: Tokenizer, teller: _Telle
     """Write one split; the number of tokens of each row, and what is unknown among them."""
     texts = text_file(part.name if part.whole else "train")
     schema = TOKEN_SCHEMA.with_metadata({TEXTS_KEY: texts})
+    all_lines = part.lines()
     slices = list(_slices(part.table.characters[part.rows]))
     encoded = encode_all(tokenizer, (part.texts.take(part.rows[where]) for where in slices))
     all_lengths, unknown_of_row = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
@@ -169,12 +167,12 @@ def _write_tokens(folder: Path, part: Part, tokenizer: Tokenizer, teller: _Telle
         for where, (ids, lengths) in zip(slices, encoded, strict=True):
             offsets = np.concatenate([[0], np.cumsum(lengths)])
             rows = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(ids, pa.int32()))
-            writer.write(rows, part.labels[where], part.lines()[where], part.rows[where])
+            writer.write(rows, part.labels[where], all_lines[where], part.rows[where])
             all_lengths.append(lengths)
             unknown_of_row.append(np.diff(np.concatenate([[0], np.cumsum(ids == tokenizer.unknown_id)])[offsets]))
             teller.add(len(lengths))
     lengths, unknown = np.concatenate(all_lengths), np.concatenate(unknown_of_row)
-    lines = part.lines()[unknown > 0][:LINES].tolist()
+    lines = all_lines[unknown > 0][:LINES].tolist()
     count = int(unknown.sum())
     return lengths, {"tokens": count, "share": count / max(1, int(lengths.sum())), "lines": lines}
 

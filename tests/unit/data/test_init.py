@@ -55,6 +55,16 @@ def test_names_that_yaml_would_take_for_something_else_are_quoted(write_table):
     assert (data["text"], data["label"]) == ("on", "1")
 
 
+def test_the_recipe_loads(write_table, tmp_path, many_reviews):
+    from trainwright.recipe.load import load_recipe
+
+    (tmp_path / "recipe.yaml").write_text(make_recipe(write_table("评论 #1.csv", many_reviews), None).text, "utf-8")
+    loaded = load_recipe(tmp_path / "recipe.yaml")
+    assert loaded.recipe.data.train == str(tmp_path / "评论 #1.csv")
+    assert loaded.recipe.learn.warmup_steps == "6%"
+    assert loaded.notes == []
+
+
 def test_scores_in_place_of_classes_are_refused(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "good", "label": 0.25}\n')
     with pytest.raises(DataError, match=r"line 1: the label 0\.25 is a score"):

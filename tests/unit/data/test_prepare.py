@@ -203,6 +203,20 @@ def test_a_third_class_beside_two_asked_for_is_refused_before_the_model(write_ta
         made(request_data(file, labels=("0", "1"), model_folder="/nowhere"))
 
 
+def test_a_test_file_without_labels_is_refused_with_its_name(write_table, request_data, made, many_reviews):
+    test = write_table("test.csv", [("good", "1")], header=("text", "id"))
+    with pytest.raises(DataError, match=r"test\.csv has no column 'label'\. Columns found: 'text', 'id'"):
+        made(request_data(write_table("a.csv", many_reviews), test=test))
+
+
+def test_a_giant_text_is_read_and_pointed_out_with_what_truncation_drops(write_table, request_data, made, many_reviews):
+    file = write_table("a.csv", [*many_reviews, ("film " * 40_000, "pos")])
+    found = made(request_data(file))
+    evidence = next(item.evidence for item in found.audit.findings if item.id == "data.long-text")
+    assert (evidence["line"], evidence["characters"], evidence["tokens"]) == (402, 200_000, 40_002)
+    assert evidence["removed"] == pytest.approx((40_002 - 16) / 40_002)
+
+
 def test_overlap_with_training_rows_is_reported(write_table, request_data, made):
     train = write_table("a.csv", [(f"film {n}", "ab"[n % 2]) for n in range(20)])
     test = write_table("test.csv", [(f"film {n}", "ab"[n % 2]) for n in (3, 8, 15)] + [("film", "a")] * 7)
