@@ -186,16 +186,18 @@ def export(
 def watched(folder: RunFolder) -> Iterator[Observer]:
     """Show a run while it goes on; when it has ended, however it did, write its report and say what became of it."""
     from trainwright.terminal.live import LiveView
-    from trainwright.terminal.tables import run_summary
+    from trainwright.terminal.tables import files_and_next, run_summary
 
     console = _console()
+    shown = files_and_next  # an error is told by itself, in run()
     try:
         with LiveView(folder, console) as view:
             yield view
+        shown = run_summary
     finally:
         write_report(folder)
-        with contextlib.suppress(OSError):  # the terminal may be gone
-            console.print(run_summary(folder))
+        with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
+            console.print(shown(folder), soft_wrap=True)
 
 
 def write_report(folder: RunFolder) -> None:

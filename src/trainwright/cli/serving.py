@@ -34,13 +34,13 @@ def predict_and_show(
             _("Predict takes a file or texts."),
             _('Give one of them: trainwright predict {run} FILE, or --text "..."').format(run=folder.id),
         )
-    from trainwright.serve import predict
+    from trainwright.serve.predict import predict_file, predict_texts
 
     if file is not None:
-        written = predict.predict_file(folder, file, output, column, force=force)
+        written = predict_file(folder, file, output, column, force=force)
         console.print(_("Wrote {file}: {rows} rows.").format(file=written.path, rows=written.rows))
         return
-    for text, answer in zip(texts, predict.predict_texts(folder, texts), strict=True):
+    for text, answer in zip(texts, predict_texts(folder, texts), strict=True):
         likeliest = sorted(answer["probability"].items(), key=lambda item: -item[1])[:3]
         shown = ", ".join(f"{name} {format_share(probability)}" for name, probability in likeliest)
         console.print(f"{answer['predicted']}  ({shown})  {text}", markup=False, highlight=False)
@@ -54,14 +54,14 @@ def export_and_show(folder: RunFolder, kind: str, output: Path | None, console: 
     """
     if kind not in ("hf", "onnx"):
         raise UserError(_("'{kind}' is not a kind of export.").format(kind=kind), _("Use --to hf or --to onnx."))
-    from trainwright.serve import export
+    from trainwright.serve.export import export_hf, export_onnx
 
     target = output or Path(f"{folder.id}-{kind}")
     if kind == "hf":
-        export.export_hf(folder, target)
+        export_hf(folder, target)
         console.print(_("Wrote {folder}.").format(folder=target))
         return
-    check = export.export_onnx(folder, target)
+    check = export_onnx(folder, target)
     console.print(
         _("Wrote {folder}; its logits differ from torch's by at most {difference:.1e}.").format(
             folder=target, difference=check.largest_difference

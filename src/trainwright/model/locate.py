@@ -46,9 +46,7 @@ def locate(model: str) -> LocalModel:
     if model.startswith((".", "/", "~")) or Path(model).is_file():
         raise ModelError(
             _("There is no model folder {model}.").format(model=model),
-            _(
-                "Name a folder with config.json, weights and tokenizer, or a hub id such as google-bert/bert-base-chinese."
-            ),
+            _("Name a folder with config.json, weights and tokenizer, or a hub id: google-bert/bert-base-chinese."),
         )
     return _checked(_from_hub(model), _("downloaded from the hub, or found in its cache"))
 
@@ -104,9 +102,7 @@ def _no_weights(folder: Path) -> tuple[str, str]:
     if (folder / "pytorch_model.bin").is_file():
         return (
             _("{folder} holds its weights only as pytorch_model.bin, a pickle.").format(folder=folder),
-            _(
-                "Convert it once: load the model with from_pretrained and save it again, which writes model.safetensors."
-            ),
+            _("Load it with from_pretrained and save it again once: that writes model.safetensors."),
         )
     return (
         _("{folder} holds no weights (model.safetensors).").format(folder=folder),

@@ -31,7 +31,7 @@ LAST_LAYER_OUTPUT = {
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 
 
-class CannotUnpad(Exception):  # noqa: N818
+class CannotUnpad(Exception):
     """This model cannot be run packed; the message says why."""
 
 

@@ -127,6 +127,8 @@ def _rehearsal(recipe: Recipe, prepared: Prepared, steps: int) -> Choice:
     asked = recipe.run.rehearse
     if asked == "off":
         return _asked(0)
+    if isinstance(asked, int):
+        return _asked(min(asked, steps))
     if asked != "auto":
         rows = parse_share(asked) * prepared.splits["train"].rows
         return _asked(max(1, math.ceil(rows / recipe.learn.batch_size)))

@@ -131,9 +131,9 @@ class Run(_Section):
     dataloader_num_workers: Annotated[int, Field(ge=0)] | Literal["auto"] = Field(
         "auto", description="Processes that read rows."
     )
-    rehearse: Annotated[Share | Literal["auto", "off"], BeforeValidator(_not_yes_or_no)] = Field(
-        "auto", description="The whole road on a sample before training: auto, off, or a share of the rows."
-    )
+    rehearse: Annotated[
+        Annotated[int, Field(ge=0)] | Share | Literal["auto", "off"], BeforeValidator(_not_yes_or_no)
+    ] = Field("auto", description="The whole road on a sample before training: auto, off, steps, or share of the rows.")
     report_to: list[str] = Field(["tensorboard"], description="Where else to log, as transformers names it.")
     price_per_hour: Annotated[str, AfterValidator(_money)] | None = Field(
         None, description="What the machine costs, with its currency: 3.5 CNY."
