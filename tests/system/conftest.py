@@ -21,6 +21,7 @@ task: text-classification
 model: {model}
 data: {{train: reviews.csv, validation: 20%, text: text, label: label, max_length: 32}}
 learn: {{num_train_epochs: {epochs}, batch_size: 16, learning_rate: 1.0e-3, seed: 1}}
+trainer: {{logging_steps: 5}}
 """
 
 

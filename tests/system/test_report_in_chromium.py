@@ -73,6 +73,17 @@ def test_the_measure_sees_what_is_wrong(browser, tmp_path):
     assert seen["drawings"] == 1
 
 
+def test_the_measure_knows_what_a_text_in_a_drawing_stands_on(browser, tmp_path):
+    page = tmp_path / "page.html"
+    cell = '<svg width="100" height="50"><rect width="100" height="50" fill="{}" fill-opacity="{}"/>{}</svg>'
+    word = '<text x="10" y="30" fill="#ffffff">{}</text>'
+    cells = [("#000000", 1, "on black"), ("#000000", 0.1, "on light grey"), ("#ffff00", 1, "on yellow")]
+    drawings = "".join(cell.format(colour, opacity, word.format(said)) for colour, opacity, said in cells)
+    page.write_text(PAGE.format(ground="#ffffff", ink="#000000", more=f'<div style="height:3000px"></div>{drawings}'))
+    seen = browser.measure(page, PHONE, False)
+    assert [line.split(":")[0] for line in seen["pale"]] == ["on light grey", "on yellow"]
+
+
 def test_the_measure_lets_a_good_page_pass(browser, tmp_path):
     page = tmp_path / "page.html"
     page.write_text(PAGE.format(ground="#101010", ink="#f0f0f0", more="<p>中文</p>"), encoding="utf-8")
