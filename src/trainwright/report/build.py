@@ -58,6 +58,7 @@ def context(folder: RunFolder) -> dict[str, Any]:
     scores = results.get("validation")
     logs = steps_of(events, "log")
     audit, prepared = folder.audit(), folder.prepared()
+    classes = len(scores["per_class"]) if scores else 0
     values = folder.resolved()
     return {
         "folder": folder,
@@ -73,7 +74,7 @@ def context(folder: RunFolder) -> dict[str, Any]:
         "test": results.get("test"),
         "confusion": _confusion_chart(scores),
         "pairs": words.confused_pairs(scores) if scores else [],
-        "many_classes": bool(scores) and len(scores["per_class"]) > MANY_CLASSES,
+        "many_classes": classes > MANY_CLASSES,
         "worst": _worst_rows(folder.predictions / "validation.jsonl"),
         "audit": audit,
         "audit_rows": _audit_rows(audit.facts) if audit is not None else [],

@@ -25,9 +25,9 @@ from trainwright.train.recorder import gpu_bytes, peak_resident_bytes
 from trainwright.train.seeds import shuffled
 
 if TYPE_CHECKING:
+    from trainwright.train.callbacks import StopRequests
     from trainwright.train.tasks import TextClassification
     from trainwright.train.trainer import Trainer
-    from trainwright.train.worker import StopRequests
 
 MOST_SECONDS = 120.0
 EVALUATED_ROWS = 256

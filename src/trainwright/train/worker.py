@@ -5,12 +5,9 @@ It reads what the run folder says and writes what happens there; the watcher in 
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
-import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +24,17 @@ from trainwright.records import Plan
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
 from trainwright.train import checkpoint
+from trainwright.train.callbacks import (
+    GREATER_IS_BETTER,
+    KeepBest,
+    StopOnLostLoss,
+    StopRequests,
+    StopWhenOrphaned,
+)
 from trainwright.train.recorder import gpu_bytes, peak_resident_bytes
 from trainwright.train.rehearsal import rehearse
 from trainwright.train.tasks import TextClassification
 from trainwright.train.trainer import Trainer
-
-# Names of metrics as the recipe has them, and whether a greater value is better.
-GREATER_IS_BETTER = {"macro_f1": True, "accuracy": True, "mcc": True, "loss": False}
 
 
 def run(folder: RunFolder, journal: Journal) -> None:
@@ -157,72 +158,6 @@ def make_trainer(
     trainer.recorder.writes_status = False
     trainer.remove_callback(_printer())
     return trainer
-
-
-class KeepBest(TrainerCallback):
-    """Saves a checkpoint at each new best evaluation, whatever the saving interval is; stops on a lost loss."""
-
-    def __init__(self, metric: str) -> None:
-        self.metric = metric
-        self.greater = GREATER_IS_BETTER[metric]
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
-        value = (metrics or {}).get(f"eval_{self.metric}")
-        if value is None:
-            return
-        best = state.best_metric
-        if best is None or (value > best if self.greater else value < best):
-            control.should_save = True
-
-
-class StopWhenOrphaned(TrainerCallback):
-    """Ends training, with a checkpoint, when the watcher that started this process is gone."""
-
-    def __init__(self, stop: StopRequests) -> None:
-        self.stop = stop
-        self.parent = os.getppid()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if os.getppid() != self.parent:
-            self.stop.ask("the watcher is gone")
-
-
-class StopOnLostLoss(TrainerCallback):
-    """Ends training when the logged loss is not a number, and remembers the step."""
-
-    def __init__(self) -> None:
-        self.lost_at: int | None = None
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        loss = (logs or {}).get("loss")
-        if loss is not None and not math.isfinite(loss):
-            self.lost_at = state.global_step
-            control.should_training_stop = True
-
-
-class StopRequests:
-    """SIGTERM and SIGINT as wishes: training ends after the step, with a checkpoint."""
-
-    def __init__(self) -> None:
-        self.because = ""
-        self._pass_on: Callable[[str], None] | None = None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._asked)
-
-    def passes_to(self, ask: Callable[[str], None]) -> None:
-        """From now on tell ``ask`` about requests, also about one that came before."""
-        self._pass_on = ask
-        if self.because:
-            ask(self.because)
-
-    def ask(self, because: str) -> None:
-        """Ask for a stop; the first reason stays."""
-        self.because = self.because or because
-        if self._pass_on is not None:
-            self._pass_on(self.because)
-
-    def _asked(self, number: int, _frame: Any) -> None:
-        self.ask(f"{signal.Signals(number).name} received")
 
 
 def finish(
