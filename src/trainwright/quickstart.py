@@ -45,8 +45,8 @@ def _recipe(data: str, model: str) -> str:
         "  max_length: 128",
         "learn:",
         "  num_train_epochs: 1",
-        "  batch_size: 32",
-        "  learning_rate: 1.0e-4",
+        "  batch_size: 16",
+        "  learning_rate: 2.0e-4",
         "  seed: 42",
         "",
     ]

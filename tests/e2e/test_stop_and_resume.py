@@ -110,7 +110,7 @@ def test_a_failing_rehearsal_stops_the_run_with_the_reason(tmp_path, recipe, tra
         "            def run(*words): raise RuntimeError('the evaluation is broken')\n"
         "            evaluation.run = run\n"
         "        return None\n"
-        "if 'trainwright.launch.child' in ' '.join(sys.orig_argv): sys.meta_path.insert(0, Finder())\n"
+        "if 'trainwright.child' in ' '.join(sys.orig_argv): sys.meta_path.insert(0, Finder())\n"
     )
     done = trainwright("train", recipe(1), "--runs", root, expect=70, PYTHONPATH=str(sitecustomize))
     folder = only_run(root)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -37,17 +39,20 @@ SetOption = Annotated[
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the start of it, its folder, or 'last'.")]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"trainwright {importlib.metadata.version('trainwright')}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     lang: Annotated[str | None, typer.Option(help="Language of texts: en or zh. [default: by locale]")] = None,
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Options of every command."""
-    if version:
-        from trainwright import __version__
-
-        typer.echo(f"trainwright {__version__}")
-        raise typer.Exit
     if lang is not None and lang not in LANGUAGES:
         raise UserError(_("The language '{lang}' is not known.").format(lang=lang), _("Use --lang en or --lang zh."))
     use_language(lang or language_of_environment())
@@ -189,6 +194,7 @@ def watched(folder: RunFolder) -> Iterator[Observer]:
     from trainwright.terminal.tables import files_and_next, run_summary
 
     console = _console()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal ends neither the run nor its watcher
     shown = files_and_next  # an error is told by itself, in run()
     try:
         with LiveView(folder, console) as view:

@@ -49,7 +49,7 @@ def loss_lost(facts: RunFacts) -> Finding | None:
         _("The loss is not a number from step {step} on.").format(step=lost),
         {"step": lost, "learning_rate": rate},
         _("Lower the learning rate."),
-        {"learn.learning_rate": rate / 5},
+        {"learn.learning_rate": _round(rate / 5)},
     )
 
 
@@ -71,7 +71,7 @@ def constant_predictions(facts: RunFacts) -> Finding | None:
         _("Nearly every row is predicted as {label}: the model learned nothing but that class.").format(label=label),
         {"label": label, "share": predicted[largest] / total, "learning_rate": rate},
         _("Lower the learning rate if the loss went up, raise it if it hardly moved; warm up longer."),
-        {"learn.learning_rate": rate / 3 if rate > 1e-4 else rate * 3},
+        {"learn.learning_rate": _round(rate / 3 if rate > 1e-4 else rate * 3)},
     )
 
 
@@ -248,6 +248,11 @@ def _curve(facts: RunFacts) -> list[tuple[int, float]]:
     sign = -1.0 if facts.metric == "loss" else 1.0
     points = [(event["step"], event["metrics"].get(facts.metric)) for event in facts.evaluations]
     return [(step, sign * float(value)) for step, value in points if _is_number(value)]
+
+
+def _round(rate: float) -> float:
+    """A learning rate as one would write it: two digits."""
+    return float(f"{rate:.1e}")
 
 
 def _is_number(value: Any) -> bool:

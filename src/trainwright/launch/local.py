@@ -28,10 +28,7 @@ class Observer(Protocol):
 
 
 class Interrupt:
-    """Ctrl-C and SIGTERM in the watcher: the first asks the child to save and end, the second ends it at once.
-
-    Losing the terminal (SIGHUP) changes nothing.
-    """
+    """Ctrl-C and SIGTERM in the watcher: the first asks the child to save and end, the second ends it at once."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -41,7 +38,6 @@ class Interrupt:
     def __enter__(self) -> Interrupt:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._asked)
-        self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -63,7 +59,7 @@ def run_child(kind: str, folder: RunFolder, observer: Observer) -> int:
     Raises:
         TrainwrightError: What the child reported, or how it was killed.
     """
-    command = [sys.executable, "-m", "trainwright.launch.child", kind, str(folder.path), current_language()]
+    command = [sys.executable, "-m", "trainwright.child", kind, str(folder.path), current_language()]
     with Interrupt() as interrupt, open(folder.path / "log.txt", "ab") as log:
         # A session of its own: a Ctrl-C or a closed terminal reaches the watcher alone, which passes it on.
         child = subprocess.Popen(

@@ -79,7 +79,7 @@ def bars(names: Sequence[str], groups: Sequence[tuple[str, Sequence[float]]]) ->
             axes.barh(places + offset * height, values, height * 0.9, color=(ONE, TWO, THREE)[number], label=name)
         axes.set_yticks(places, [shortened(name, 28) for name in names])
         if len(groups) > 1:
-            axes.legend(loc="best", fontsize=9)
+            figure.legend(loc="outside upper left", ncols=len(groups), fontsize=9)
         return _svg(figure)
 
 

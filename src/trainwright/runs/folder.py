@@ -1,14 +1,14 @@
 """The run folder: where everything that shows or judges a run is found, and nothing else is needed.
 
-    runs/<id>/
-      recipe.yaml  resolved.json         as given; every value in force with its origin
-      machine.json  data.json  plan.json what was found and decided
-      journal/                           append-only events, one file per writer (see journal.py)
-      status.json                        state, step, pid, host, heartbeat; written atomically
-      checkpoints/checkpoint-500/        Hugging Face's own layout, plus manifest.json
-      model/                             the best model as a standard Hugging Face folder
-      results.json  predictions/         scores, and what the model said of each row
-      report.html  tensorboard/
+runs/<id>/
+  recipe.yaml  resolved.json         as given; every value in force with its origin
+  machine.json  data.json  plan.json what was found and decided
+  journal/                           append-only events, one file per writer (see journal.py)
+  status.json                        state, step, pid, host, heartbeat; written atomically
+  checkpoints/checkpoint-500/        Hugging Face's own layout, plus manifest.json
+  model/                             the best model as a standard Hugging Face folder
+  results.json  predictions/         scores, and what the model said of each row
+  report.html  tensorboard/
 """
 
 from __future__ import annotations

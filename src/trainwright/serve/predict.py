@@ -19,8 +19,8 @@ from trainwright.errors import DataError, ModelError, UserError
 from trainwright.messages.text import _
 from trainwright.model.build import load_tokenizer
 from trainwright.model.locate import position_limit
+from trainwright.plan.cut import cut_by_tokens
 from trainwright.runs.folder import RunFolder
-from trainwright.train.cut import cut_by_tokens
 
 CHUNK = 1024  # texts that are read, sorted by length and cut at once
 CPU_TOKENS, GPU_TOKENS = 4096, 16384  # padded tokens of a batch

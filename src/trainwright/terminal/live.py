@@ -88,6 +88,7 @@ class LiveView:
         self._began = time.monotonic()
         self._price = self._price_per_hour()
         self._last_line: dict[str, float] = {}
+        self._phases_said: set[str] = set()
         self._live: Live | None = None
         self._quiet = False
 
@@ -122,11 +123,13 @@ class LiveView:
         status = self.folder.status()
         steps = status.steps
         log = {} if self.seen.log.get("rehearsal") and self.seen.phase == "train" else self.seen.log
-        step = log.get("step") or 0
+        step = log.get("step") or (status.step if status.state == "training" else 0) or 0
         total = self.folder.plan().rehearsal_steps if log.get("rehearsal") and self.folder.plan() else steps  # type: ignore[union-attr]
         parts: list[RenderableType] = [Text(self._doing(), style="bold")]
         if total:
-            parts.append(ProgressBar(total=total, completed=min(step, total), width=None))
+            bar = Table.grid(expand=True)  # a row of its own: a bar ends without a new line
+            bar.add_row(ProgressBar(total=total, completed=min(step, total)))
+            parts.append(bar)
         if log:
             parts.append(self._numbers(log, step, total))
         parts += [Text(f"! {message}", style="yellow") for message in self.seen.messages[-2:]]
@@ -169,9 +172,9 @@ class LiveView:
 
     def _plain_line(self, event: dict[str, Any]) -> None:
         kind = event["event"]
-        if kind == "phase" and phase_name(event["phase"]):
-            if self._last_line.get("phase-name") != hash(event["phase"]):
-                self._last_line["phase-name"] = hash(event["phase"])
+        if kind == "phase":
+            if event["phase"] not in self._phases_said and event["phase"] != "evaluate":
+                self._phases_said.add(event["phase"])
                 self._say(phase_name(event["phase"]))
         elif kind in ("log", "progress") and self._is_time_for(kind):
             self._say(self._log_line(event) if kind == "log" else f"  {self._doing()}")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trainwright.model.unpad import Unpadded
-from trainwright.train.cut import cut_by_tokens, padded_tokens
+from trainwright.plan.cut import cut_by_tokens, padded_tokens
 
 PACKED_FIELDS = {"input_ids", "attention_mask", "token_type_ids", "labels", "label", "label_ids"}
 

@@ -154,6 +154,8 @@ class Recorder(TrainerCallback):
             name.removeprefix("eval_"): value for name, value in (metrics or {}).items() if name.startswith("eval_")
         }
         shown = {name: value for name, value in names.items() if isinstance(value, (int, float))}
+        if not shown:  # an evaluation after training, of another prefix: its scores go into results.json
+            return
         self.journal.write("evaluate", step=state.global_step, metrics=shown, took=took, rehearsal=self.rehearsal)
         self._phase("rehearse" if self.rehearsal else "train")
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.train.cut import cut_by_tokens, padded_tokens
+from trainwright.plan.cut import cut_by_tokens, padded_tokens
 
 
 def test_rows_of_like_length_share_a_micro_batch_and_the_longest_come_first():

@@ -1,4 +1,4 @@
-"""The process that prepares or trains, below the watcher: ``python -m trainwright.launch.child KIND RUN LANGUAGE``.
+"""The process that prepares or trains, below the watcher: ``python -m trainwright.child KIND RUN LANGUAGE``.
 
 Whatever it has to say goes into the run's journal; what libraries print goes into the run's log.txt. Its exit code is
 that of errors.py.
@@ -11,7 +11,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from trainwright.errors import TrainwrightError, error_record
+from trainwright.errors import DataError, TrainwrightError, error_record
 from trainwright.messages.text import use_language
 from trainwright.recipe.load import choose, recipe_from_values
 from trainwright.runs.folder import RunFolder
@@ -57,7 +57,13 @@ def prepare(folder: RunFolder, journal: Journal) -> None:
     def progress(done: int, total: int | None, unit: str) -> None:
         journal.write("progress", phase="prepare", done=done, total=total, unit=unit)
 
-    made = prepare_data(request_for(recipe, model.folder, model.max_length), cache_root(machine), progress)
+    try:
+        made = prepare_data(request_for(recipe, model.folder, model.max_length), cache_root(machine), progress)
+    except DataError as error:
+        audit = getattr(error, "audit", None)
+        if audit is not None:
+            folder.write_data(audit, None)  # the report of a refused run shows what was found
+        raise
     for name, choice in made.choices.items():
         values = choose(values, name, choice.value, choice.because)
     folder.write_data(made.audit, made.prepared)
