@@ -76,6 +76,7 @@ class Recorder(TrainerCallback):
         self.rehearsal = False
         self.stop_because = ""
         self.writes_status = True  # the product's watcher writes the final state itself
+        self._training = False  # evaluations before and after training leave the status as it is
         self._beat = 0.0
         self._log_began = time.monotonic()
         self._paused = 0.0  # seconds since the last log line that were not training
@@ -91,6 +92,7 @@ class Recorder(TrainerCallback):
         if self.journal is None:
             self.journal = Journal(self.folder.journal, str(args.process_index))
             self.journal.write("start", pid=os.getpid(), phase="rehearse" if self.rehearsal else "train")
+        self._training = True
         self._phase("rehearse" if self.rehearsal else "train")
         self.journal.write(
             "cut",
@@ -171,6 +173,7 @@ class Recorder(TrainerCallback):
         )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._training = False
         ended = "stopped" if self.stop_because else "finished"
         if self.journal is not None and not self.rehearsal:
             self.journal.write("end", state=ended, because=self.stop_because)
@@ -180,8 +183,9 @@ class Recorder(TrainerCallback):
     # -- helpers -----------------------------------------------------------------------------------------------
 
     def _phase(self, phase: str) -> None:
-        if self.journal is not None:
-            self.journal.write("phase", phase=phase)
+        if self.journal is None or not self._training:
+            return
+        self.journal.write("phase", phase=phase)
         state = {"rehearse": "rehearsing", "train": "training", "evaluate": "evaluating"}[phase]
         if not self.rehearsal or phase == "rehearse":
             self._set_status(state=state)
