@@ -19,7 +19,7 @@ name: reviews
 task: text-classification
 model: {model}
 data: {{train: {train}, validation: 20%, text: text, label: label, max_length: 32}}
-learn: {{num_train_epochs: {epochs}, batch_size: 16, learning_rate: 1.0e-3, dropout: 0.1, seed: 3}}
+learn: {{num_train_epochs: {epochs}, batch_size: 16, learning_rate: 3.0e-3, dropout: {dropout}, seed: 3}}
 run: {{precision: fp32, device: cpu, tokens_per_micro_batch: 128}}
 trainer: {{logging_steps: 1}}
 """
@@ -29,9 +29,9 @@ trainer: {{logging_steps: 1}}
 def recipe(tmp_path: Path, tiny_bert: Path, reviews_csv: Path) -> Callable[..., Path]:
     """Writes a recipe for the made-up reviews: ``recipe(epochs=2)``."""
 
-    def write(epochs: int = 2, name: str = "recipe.yaml", more: str = "") -> Path:
-        path = tmp_path / name
-        path.write_text(RECIPE.format(model=tiny_bert, train=reviews_csv, epochs=epochs) + more)
+    def write(epochs: int = 2, dropout: float = 0.0) -> Path:
+        path = tmp_path / "recipe.yaml"
+        path.write_text(RECIPE.format(model=tiny_bert, train=reviews_csv, epochs=epochs, dropout=dropout))
         return path
 
     return write

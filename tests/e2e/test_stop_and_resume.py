@@ -20,13 +20,13 @@ def ends(folder):
 
 @pytest.fixture
 def expected(tmp_path, recipe, trainwright):
-    trainwright("train", recipe(EPOCHS), "--runs", tmp_path / "undisturbed", "--no-rehearse")
+    trainwright("train", recipe(EPOCHS, dropout=0.1), "--runs", tmp_path / "undisturbed", "--no-rehearse")
     return ends(only_run(tmp_path / "undisturbed"))
 
 
 def test_ctrl_c_leaves_a_resumable_run_that_ends_the_same(tmp_path, recipe, trainwright, expected):
     root = tmp_path / "runs"
-    process = start(tmp_path, "train", recipe(EPOCHS), "--runs", root, "--no-rehearse")
+    process = start(tmp_path, "train", recipe(EPOCHS, dropout=0.1), "--runs", root, "--no-rehearse")
     folder = wait_for_step(root, 15)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
@@ -41,7 +41,7 @@ def test_ctrl_c_leaves_a_resumable_run_that_ends_the_same(tmp_path, recipe, trai
 
 def test_stop_does_the_same_from_another_terminal(tmp_path, recipe, trainwright):
     root = tmp_path / "runs"
-    process = start(tmp_path, "train", recipe(EPOCHS), "--runs", root, "--no-rehearse")
+    process = start(tmp_path, "train", recipe(EPOCHS, dropout=0.1), "--runs", root, "--no-rehearse")
     folder = wait_for_step(root, 3)
     trainwright("stop", "last", "--runs", root)
     assert process.wait(timeout=60) == 4
@@ -51,7 +51,7 @@ def test_stop_does_the_same_from_another_terminal(tmp_path, recipe, trainwright)
 
 def test_a_killed_worker_leaves_a_status_a_report_and_a_run_that_ends_the_same(tmp_path, recipe, trainwright, expected):
     root = tmp_path / "runs"
-    process = start(tmp_path, "train", recipe(EPOCHS), "--runs", root, "--no-rehearse")
+    process = start(tmp_path, "train", recipe(EPOCHS, dropout=0.1), "--runs", root, "--no-rehearse")
     folder = wait_for_step(root, 45)  # beyond the first evaluation, which saves
     os.kill(folder.status().worker_pid, signal.SIGKILL)
     output, _ = process.communicate(timeout=60)
@@ -65,7 +65,7 @@ def test_a_killed_worker_leaves_a_status_a_report_and_a_run_that_ends_the_same(t
 
 def test_a_worker_whose_watcher_died_saves_and_ends_and_resume_waits_for_it(tmp_path, recipe, trainwright, expected):
     root = tmp_path / "runs"
-    process = start(tmp_path, "train", recipe(EPOCHS), "--runs", root, "--no-rehearse")
+    process = start(tmp_path, "train", recipe(EPOCHS, dropout=0.1), "--runs", root, "--no-rehearse")
     folder = wait_for_step(root, 5)
     worker = folder.status().worker_pid
     process.kill()
@@ -78,7 +78,7 @@ def test_a_worker_whose_watcher_died_saves_and_ends_and_resume_waits_for_it(tmp_
 
 def test_losing_the_terminal_changes_nothing(tmp_path, recipe, trainwright):
     root = tmp_path / "runs"
-    process = start(tmp_path, "train", recipe(10), "--runs", root, "--no-rehearse", start_new_session=True)
+    process = start(tmp_path, "train", recipe(10, dropout=0.1), "--runs", root, "--no-rehearse", start_new_session=True)
     wait_for_step(root, 3)
     os.killpg(process.pid, signal.SIGHUP)
     process.stdout.close()  # nobody reads what it prints any more
@@ -88,7 +88,7 @@ def test_losing_the_terminal_changes_nothing(tmp_path, recipe, trainwright):
 
 def test_a_run_that_is_going_on_is_not_resumed_a_second_time(tmp_path, recipe, trainwright):
     root = tmp_path / "runs"
-    process = start(tmp_path, "train", recipe(EPOCHS), "--runs", root, "--no-rehearse")
+    process = start(tmp_path, "train", recipe(EPOCHS, dropout=0.1), "--runs", root, "--no-rehearse")
     wait_for_step(root, 3)
     refused = trainwright("resume", "last", "--runs", root, expect=2)
     assert "going on" in refused.stderr

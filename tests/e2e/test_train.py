@@ -6,25 +6,27 @@ import subprocess
 import sys
 
 import pytest
-from running import only_run, start, wait_for_step  # noqa: F401
+from running import only_run
 
 from trainwright.runs.journal import read_events, steps_of
 
+EPOCHS = 12  # enough for the tiny model, drawn at random, to learn that one word tells the label
+
 
 def test_a_recipe_becomes_a_reported_and_reusable_model(tmp_path, recipe, trainwright):
-    shown = trainwright("train", recipe(), "--runs", tmp_path / "runs")
+    shown = trainwright("train", recipe(EPOCHS), "--runs", tmp_path / "runs")
     folder = only_run(tmp_path / "runs")
     assert folder.status().state == "finished"
     assert folder.status().exit_code == 0
     plan, results = folder.plan(), folder.results()
     # 200 rows, 20 % held out: 160 rows in steps of 16 are 10 steps an epoch
-    assert (plan.steps_per_epoch, plan.steps) == (10, 20)
-    assert results["steps"] == 20
+    assert (plan.steps_per_epoch, plan.steps) == (10, 10 * EPOCHS)
+    assert results["steps"] == 10 * EPOCHS
     assert results["validation"]["rows"] == 40
     assert results["validation"]["accuracy"] > 0.9  # one word tells the label
     assert results["validation"]["baseline"]["accuracy"] == pytest.approx(0.5, abs=0.05)
     events = read_events(folder.journal)
-    assert [event["step"] for event in steps_of(events, "log")] == list(range(1, 21))
+    assert [event["step"] for event in steps_of(events, "log")] == list(range(1, 10 * EPOCHS + 1))
     assert steps_of(events, "log", rehearsal=True)
     report = folder.report.read_text()
     assert len(report.encode()) < 1_000_000
@@ -78,9 +80,9 @@ def test_the_rehearsal_changes_nothing_that_is_learned(tmp_path, recipe, trainwr
 
 
 def test_predict_writes_row_for_row_and_export_gives_a_folder(tmp_path, recipe, trainwright):
-    trainwright("train", recipe(2), "--runs", tmp_path / "runs", "--no-rehearse")
+    trainwright("train", recipe(EPOCHS), "--runs", tmp_path / "runs", "--no-rehearse")
     folder = only_run(tmp_path / "runs")
-    rows = [["id", "text"], ["007", "the lamp was superb"], ["8", ""], ["9", 'a "quoted"\nline that is simply awful']]
+    rows = [["id", "text"], ["007", "the lamp was superb"], ["8", ""], ['say "9"', "the chair\nwas awful"]]
     with open(tmp_path / "new.csv", "w", newline="") as file:
         csv.writer(file).writerows(rows)
     trainwright("predict", folder.path, "new.csv")
@@ -106,7 +108,7 @@ def test_layer_wise_rates_class_weights_and_smoothing_reach_the_run(tmp_path, re
     trainwright("train", recipe(4), "--runs", tmp_path / "runs", "--no-rehearse", *words)
     folder = only_run(tmp_path / "runs")
     rates = {group["name"]: group["learning_rate"] for group in folder.results()["groups"]}
-    assert rates == pytest.approx({"head": 1e-3, "layer 2": 5e-4, "layer 1": 2.5e-4, "embeddings": 1.25e-4})
+    assert rates == pytest.approx({"head": 3e-3, "layer 2": 1.5e-3, "layer 1": 7.5e-4, "embeddings": 3.75e-4})
     config = json.loads((folder.model / "config.json").read_text())
     assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == 0.2
     assert config["id2label"] == {"0": "bad", "1": "good"}

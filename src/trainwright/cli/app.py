@@ -190,6 +190,7 @@ def export(
 @contextlib.contextmanager
 def watched(folder: RunFolder) -> Iterator[Observer]:
     """Show a run while it goes on; when it has ended, however it did, write its report and say what became of it."""
+    from trainwright.terminal.console import discard_output
     from trainwright.terminal.live import LiveView
     from trainwright.terminal.tables import files_and_next, run_summary
 
@@ -202,8 +203,10 @@ def watched(folder: RunFolder) -> Iterator[Observer]:
         shown = run_summary
     finally:
         write_report(folder)
-        with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
+        try:
             console.print(shown(folder), soft_wrap=True)
+        except OSError:  # the terminal is gone
+            discard_output()
 
 
 def write_report(folder: RunFolder) -> None:
@@ -252,9 +255,9 @@ def _runs_root(runs: Path | None) -> Path:
 
 
 def _console():  # type: ignore[no-untyped-def]  # rich is imported only where something is shown
-    from rich.console import Console
+    from trainwright.terminal.console import PatientConsole
 
-    return Console()
+    return PatientConsole()
 
 
 def _complain(message: str, way_out: str) -> None:

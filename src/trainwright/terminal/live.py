@@ -16,6 +16,7 @@ from rich.text import Text
 from trainwright.messages.text import _
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Follower
+from trainwright.terminal.console import discard_output
 from trainwright.units import (
     format_bytes,
     format_count,
@@ -223,6 +224,7 @@ class LiveView:
             show()
         except (OSError, ValueError):  # a closed stream raises one or the other
             self._quiet = True
+            discard_output()
 
 
 SCORES = ("macro_f1", "accuracy", "mcc", "loss")
