@@ -126,7 +126,7 @@ def _write_onnx(predictor: Predictor, file: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tracing warns of shapes that are constants, which compare() checks
         torch.onnx.export(
-            _Logits(predictor.model, list(batch)),
+            _Logits(predictor.model, list(batch)).eval(),  # or the exporter leaves the model in training mode
             tuple(batch.values()),
             str(file),
             input_names=list(batch),

@@ -21,14 +21,14 @@ FAMILIES = {
     "Electra": SMALL | NO_DROPOUT | {"embedding_size": 8},
     "Albert": SMALL | {"embedding_size": 8, "classifier_dropout_prob": 0.0} | NO_DROPOUT,
     "DistilBert": {
-        "vocab_size": 50, "dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 64,
-        "num_labels": 3, "dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0, "pad_token_id": 0,
-    },  # fmt: skip
-    "ModernBert": SMALL | {
-        "attention_dropout": 0.0, "local_attention": 8, "global_attn_every_n_layers": 3, "cls_token_id": 1,
-        "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2,
+        **{"vocab_size": 50, "dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32},
+        **{"max_position_embeddings": 64, "num_labels": 3, "pad_token_id": 0},
+        **{"dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0},
     },
-}  # fmt: skip
+    "ModernBert": SMALL
+    | {"attention_dropout": 0.0, "local_attention": 8, "global_attn_every_n_layers": 3}
+    | {"cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2},
+}
 
 
 def rows_of(count=9, seed=0):
