@@ -22,8 +22,8 @@ from trainwright.train.seeds import seed_for
 
 logger = logging.getLogger(__name__)
 
-# Padded tokens of a micro-batch where nothing else is known. On a CPU small micro-batches of like length waste least;
-# a GPU wants more work per kernel launch.
+# Tokens of a micro-batch where nothing else is known. On a CPU more than these bring no speed; a GPU wants more work
+# per kernel launch.
 CPU_TOKENS = 2048
 GPU_TOKENS = 16384
 
@@ -84,11 +84,14 @@ class ExactStep(transformers.Trainer):
         return self.batches.cut(lengths, budget)
 
     def token_budget(self, longest: int, rows: int) -> int:
-        """Padded tokens that a micro-batch may hold, where the script's own would hold ``rows`` of ``longest``."""
+        """Tokens that a micro-batch may hold, where the script's own would hold ``rows`` of ``longest``.
+
+        It holds no more than the script's own, which is known to fit, but for a few that fit everywhere.
+        """
         if self.tokens_per_micro_batch is not None:
             return self.tokens_per_micro_batch
         suits = CPU_TOKENS if self.args.device.type == "cpu" else GPU_TOKENS
-        return min(suits, longest * rows)
+        return min(suits, max(longest * rows, CPU_TOKENS))
 
     def compute_loss(
         self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None

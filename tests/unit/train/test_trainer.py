@@ -130,11 +130,10 @@ def test_ragged_rows_train_without_a_collator_and_with_the_callers(tmp_path):
     assert all(count * width <= 40 for count, width in Recording.widths if count > 1)
 
 
-def test_without_a_budget_a_micro_batch_holds_no_more_than_the_scripts_own_would(tmp_path):
+@pytest.mark.parametrize(("longest", "rows", "budget"), [(30, 2, 2048), (512, 16, 2048)])
+def test_without_a_budget_a_micro_batch_on_a_processor_holds_a_few_thousand_tokens(tmp_path, longest, rows, budget):
     trainer = Trainer(bert(), arguments(tmp_path), train_dataset=rows_of(20))
-    lengths = [30, 3, 4, 5, 28, 2, 9, 1]  # no step has run, so batches are padded ones
-    for piece in trainer.cut(lengths):
-        assert len(piece) * max(lengths[place] for place in piece) <= 2 * 30
+    assert trainer.token_budget(longest, rows) == budget
 
 
 # -- evaluation ----------------------------------------------------------------------------------------------------
