@@ -169,7 +169,7 @@ def _data_lines(seen: _Seen) -> Iterator[tuple[str, object, str]]:
     yield "  text", seen.text.column, seen.text.because
     yield "  label", seen.label.column, seen.label.because
     tokens = math.ceil(seen.characters / CHARACTERS_PER_TOKEN[seen.language])
-    estimate = _("settled by the tokens; 99% of the texts have at most about {tokens}, estimated by characters")
+    estimate = _("settled by the tokens; 99 in 100 texts have at most about {tokens}, estimated by characters")
     yield "  max_length", "auto", estimate.format(tokens=tokens)
 
 
