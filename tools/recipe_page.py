@@ -12,7 +12,7 @@ INTRODUCTION = """# Recipes
 This page is written by `make docs` from the schema; change `src/trainwright/recipe/schema.py`, not the page.
 
 A recipe is a YAML file that asks for a run. `learn:` decides the result; `run:` decides only time, memory and money;
-`trainer:` takes any other field of transformers' TrainingArguments and refuses, by name, those owned by another section.
+`trainer:` takes any other field of transformers' TrainingArguments and refuses, by name, those of another section.
 
 - Precedence: `--set KEY=VALUE` over the recipe over the default. The environment sets nothing.
 - `auto` is settled by data and machine; the report shows each such value with its reason.
@@ -45,6 +45,7 @@ def table(kind: Any, prefix: str) -> str:
         if name in SECTIONS:
             continue
         default = "needed" if field.is_required() else f"`{shown(field.default)}`"
+        default = "the file's name" if name == "name" else default
         lines.append(f"| `{prefix}{name}` | {takes(properties[name])} | {default} | {field.description or ''} |")
     return "\n".join(lines)
 

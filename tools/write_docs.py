@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
+
+sys.path.insert(0, str(Path(__file__).parent))  # this script is also loaded by a test, from elsewhere
+
+from benchmark_page import benchmark_page
+from recipe_page import recipe_page
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -20,7 +26,12 @@ def main() -> None:
 
 def pages() -> dict[str, str]:
     """Every generated page by its name in docs/."""
-    return {"commands.md": commands_page(), "recipe.schema.json": recipe_schema()}
+    return {
+        "commands.md": commands_page(),
+        "recipe.schema.json": recipe_schema(),
+        "recipe.md": recipe_page(),
+        "benchmarks.md": benchmark_page(),
+    }
 
 
 def recipe_schema() -> str:

@@ -38,7 +38,8 @@ def _plain_number(value: Any) -> Any:
     return value
 
 
-Share = Annotated[str, AfterValidator(_share), Field(pattern=r"^\s*\d+(\.\d+)?\s*[%％]\s*$")]
+_SHARE_PATTERN = r"^\s*\d+(\.\d+)?\s*[%％]\s*$"  # for editors; _share gives the better sentence
+Share = Annotated[str, AfterValidator(_share), Field(json_schema_extra={"pattern": _SHARE_PATTERN})]
 Number = Annotated[float, BeforeValidator(_plain_number)]
 Steps = Annotated[int, Field(ge=0)] | Share
 Probability = Annotated[Number, Field(ge=0, lt=1)]
