@@ -93,9 +93,8 @@ def open_run_folder(loaded: LoadedRecipe, machine: Machine, recipe_file: Path, r
     return folder
 
 
-def show_in_panel(folder: RunFolder, machine: Machine) -> None:
+def show_in_panel(folder: RunFolder, machine: Machine, panel: Path = Path("/root/tf-logs")) -> None:
     """Link the TensorBoard files into the folder that AutoDL's panel shows."""
-    panel = Path("/root/tf-logs")
     if machine.platform == "autodl" and panel.is_dir():
         with contextlib.suppress(OSError):  # a full or read-only panel folder must not stop a run
             (panel / folder.id).symlink_to(folder.tensorboard)

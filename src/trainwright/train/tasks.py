@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.data.store import TokenRows
+from trainwright.errors import RecipeError
+from trainwright.messages.text import _
 from trainwright.model.build import build_classifier, load_tokenizer
 from trainwright.records import Prepared
 from trainwright.runs.folder import RunFolder
@@ -52,6 +54,9 @@ class TextClassification:
 
         ``balanced`` is rows / (classes x rows of the class), as in King and Zeng (2001): each class then counts alike
         and the mean weight over the rows is 1.
+
+        Raises:
+            RecipeError: A weight is given for a label that the data does not have.
         """
         asked = self.recipe.learn.class_weights
         if asked is None:
@@ -59,6 +64,14 @@ class TextClassification:
         counts = self.prepared.label_rows["train"]
         if asked == "balanced":
             return [sum(counts) / (len(counts) * count) for count in counts]
+        unknown = sorted(set(asked) - set(self.prepared.labels))
+        if unknown:
+            raise RecipeError(
+                _("learn.class_weights names labels that the data does not have: {names}.").format(
+                    names=", ".join(unknown)
+                ),
+                _("Labels are: {labels}.").format(labels=", ".join(self.prepared.labels)),
+            )
         return [float(asked.get(name, 1.0)) for name in self.prepared.labels]
 
     def scores(self, meter: Meter, loss: float | None) -> dict[str, Any]:

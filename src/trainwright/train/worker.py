@@ -15,7 +15,7 @@ import torch
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
-from trainwright.errors import GaveUp, NothingToDo
+from trainwright.errors import GaveUp, NothingToDo, RecipeError
 from trainwright.messages.text import _
 from trainwright.model.locate import locate
 from trainwright.recipe.load import recipe_from_values
@@ -143,7 +143,7 @@ def make_trainer(
         meter.watch("validation", validation)
     trainer = Trainer(
         task.model(),
-        TrainingArguments(**(recipe.trainer | options | changed)),
+        arguments_of(recipe.trainer | options | changed),
         train_dataset=task.rows("train"),
         eval_dataset=validation,
         processing_class=task.tokenizer(),
@@ -158,6 +158,21 @@ def make_trainer(
     trainer.recorder.writes_status = False
     trainer.remove_callback(_printer())
     return trainer
+
+
+def arguments_of(options: dict[str, Any]) -> TrainingArguments:
+    """TrainingArguments from a recipe.
+
+    Raises:
+        RecipeError: transformers refuses a value, as it can for a field of ``trainer:``.
+    """
+    try:
+        return TrainingArguments(**options)
+    except (TypeError, ValueError, ImportError) as error:
+        raise RecipeError(
+            _("transformers refuses a value of the recipe: {reason}").format(reason=str(error).splitlines()[0]),
+            _("Look at the fields of trainer:."),
+        ) from None
 
 
 def finish(
