@@ -13,7 +13,8 @@ import os
 import platform
 import socket
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import psutil
@@ -47,31 +48,61 @@ def look(root: Path = ROOT) -> Machine:
 
 
 def usable_cores(root: Path = ROOT, affinity: int | None = None) -> float:
-    """Processor cores that this process may use: the fewer of its affinity and its cgroup's quota."""
-    count = (
-        affinity or len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count()
-    )
+    """Processor cores that this process may use: the fewer of its affinity and its cgroups' quota.
+
+    Args:
+        affinity: Cores of the affinity mask; asked of the system by default.
+    """
+    cores = float(affinity if affinity is not None else _affinity())
     quota = cpu_quota(root)
-    return min(float(count or 1), quota) if quota else float(count or 1)
+    return cores if quota is None else min(cores, quota)
+
+
+def _affinity() -> int:
+    process = psutil.Process()
+    return len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else os.cpu_count() or 1  # none on macOS
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
-    """Cores that the cgroup's quota allows; None if there is none."""
-    words = _read(root / "sys/fs/cgroup/cpu.max").split()
-    if len(words) == 2 and words[0].isdigit():
-        return int(words[0]) / int(words[1])
-    quota = _read(root / "sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-    period = _read(root / "sys/fs/cgroup/cpu/cpu.cfs_period_us")
-    if quota.isdigit() and period.isdigit() and int(period) > 0:  # "-1" means no quota, and is no digit
-        return int(quota) / int(period)
-    return None
+    """Cores that the cgroups' quotas allow, the least of them; None if there is none."""
+    quotas = []
+    for folder in _cgroups(root, "cpu"):
+        words = _read(folder / "cpu.max").split() or [
+            _read(folder / "cpu.cfs_quota_us"),
+            _read(folder / "cpu.cfs_period_us"),
+        ]
+        if len(words) == 2 and all(word.isdigit() for word in words):  # "max" and "-1" mean no quota
+            quotas.append(int(words[0]) / int(words[1]))
+    return min(quotas, default=None)
 
 
 def memory_limit(root: Path = ROOT, total: int | None = None) -> int:
-    """Bytes of memory that may be used: the less of the machine's and its cgroup's limit."""
+    """Bytes of memory that may be used: the least of the machine's memory and its cgroups' limits.
+
+    Args:
+        total: The machine's memory; asked of the system by default.
+    """
     whole = total if total is not None else psutil.virtual_memory().total
-    limits = [_read(root / "sys/fs/cgroup/memory.max"), _read(root / "sys/fs/cgroup/memory/memory.limit_in_bytes")]
+    files = ("memory.max", "memory.limit_in_bytes")
+    limits = [_read(folder / name) for folder in _cgroups(root, "memory") for name in files]
     return min([whole, *(int(limit) for limit in limits if limit.isdigit())])  # "max" is no digit: no limit
+
+
+def _cgroups(root: Path, controller: str) -> list[Path]:
+    """Folders of the cgroups that bind this process: its own and those above it.
+
+    In a container they are what is mounted; on a cluster a job's limits are those of a group further down, which
+    ``/proc/self/cgroup`` names. Where it names a path of the host that is not mounted here, only the mount remains.
+    """
+    folders = [root / "sys/fs/cgroup", root / "sys/fs/cgroup" / controller]
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _number, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        mount = folders[1] if controllers else folders[0]  # v1 has a tree for each controller, v2 one for all
+        inner = PurePosixPath(path.strip("/"))
+        folders += [mount / part for part in (inner, *inner.parents) if ".." not in part.parts]
+    return list(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
 
 def has_bf16(root: Path = ROOT) -> bool:
@@ -88,11 +119,13 @@ def processor_name(root: Path = ROOT) -> str:
 def rental_platform(root: Path = ROOT) -> tuple[str, str | None]:
     """``autodl`` or ``generic``, and the platform's disk for large data.
 
-    AutoDL is known by its variables or, in shells that lack them, by its files.
+    AutoDL is known by its variables or, in shells that lack them, by its files. Elsewhere /root is closed to users,
+    and looking into it must not fail: os.path answers no where pathlib raises.
     """
     disk = root / "root/autodl-tmp"
-    here = "AutoDLContainerUUID" in os.environ or (root / "init/others/help").exists() or disk.is_dir()
-    return ("autodl", str(disk) if disk.is_dir() else None) if here else ("generic", None)
+    has_disk = os.path.isdir(disk)
+    here = "AutoDLContainerUUID" in os.environ or os.path.exists(root / "init/others/help") or has_disk
+    return ("autodl" if here else "generic", str(disk) if has_disk else None)
 
 
 def versions() -> dict[str, str]:
@@ -104,25 +137,51 @@ def versions() -> dict[str, str]:
     return found
 
 
-def gpus(library: Any = None) -> list[Gpu]:
-    """The cards as the driver shows them; empty without a driver.
+def gpus(library: Any = None, visible: str | None = None) -> list[Gpu]:
+    """The cards that this process may use, as the driver shows them; empty without a driver.
 
     Args:
         library: Stands in for ``pynvml`` in tests.
+        visible: Stands in for the variable CUDA_VISIBLE_DEVICES; by default what the environment says.
     """
     nvml: Any = library if library is not None else importlib.import_module("pynvml")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES") if visible is None else visible
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
         return []
     try:
         driver = _reading(nvml, nvml.nvmlSystemGetDriverVersion)
-        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        return [_gpu(nvml, index, handle, driver) for index, handle in enumerate(handles)]
+        handles = [
+            _reading(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, i)) for i in range(nvml.nvmlDeviceGetCount())
+        ]
+        present = {index: handle for index, handle in enumerate(handles) if handle is not None}
+        return [_gpu(nvml, index, handle, driver) for index, handle in _allowed(nvml, present, visible).items()]
     except nvml.NVMLError:
         return []
     finally:
         nvml.nvmlShutdown()
+
+
+def _allowed(nvml: Any, present: dict[int, Any], visible: str | None) -> dict[int, Any]:
+    """The cards that CUDA_VISIBLE_DEVICES leaves, in its order, by index.
+
+    It lists indexes or identifiers, which may be cut short; the first one that names no card ends the list (CUDA C++
+    Programming Guide, "CUDA Environment Variables"). Parts of a card (MIG) are not told apart: all cards stay then.
+    The driver counts by slot, CUDA by speed unless CUDA_DEVICE_ORDER says otherwise; among equal cards both agree.
+    """
+    if visible is None or visible.startswith("MIG-"):
+        return present
+    names = {str(index): index for index in present}
+    names |= {str(_reading(nvml, partial(nvml.nvmlDeviceGetUUID, card))): index for index, card in present.items()}
+    allowed: dict[int, Any] = {}
+    for word in visible.replace(" ", "").split(","):
+        cut_short = word.startswith("GPU-")
+        fitting = [i for name, i in names.items() if name == word or (cut_short and name.startswith(word))]
+        if not fitting:
+            break
+        allowed[fitting[0]] = present[fitting[0]]
+    return allowed
 
 
 def _gpu(nvml: Any, index: int, handle: Any, driver: str | None) -> Gpu:

@@ -23,8 +23,11 @@ def cache_root(machine: Machine) -> Path:
 
 def free_bytes(path: Path) -> int | None:
     """Free bytes on the disk of a path, which need not exist yet; None if it cannot be told."""
-    existing = next((place for place in [path, *path.absolute().parents] if place.exists()), None)
-    try:
-        return shutil.disk_usage(existing).free if existing else None
-    except OSError:
-        return None
+    for place in [path, *path.absolute().parents]:
+        try:
+            return shutil.disk_usage(place).free
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+    return None

@@ -1,10 +1,11 @@
-"""Read a recipe: YAML by a safe loader that knows lines, checked at once, every value with its origin.
+"""Load a recipe: its file and ``--set``, old names translated, checked at once, every value with its origin.
 
 Precedence: ``--set`` over recipe over default. The environment sets nothing.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,11 @@ from pydantic import ValidationError
 
 from trainwright.errors import RecipeError
 from trainwright.messages.text import _
-from trainwright.recipe.names import TRANSLATED, answers, nearest, owner_of, training_argument_names
+from trainwright.recipe.names import TRANSLATED, leaf_names
+from trainwright.recipe.problems import Problem, refusal, unknown_name, wrong_values
 from trainwright.recipe.schema import SECTIONS, Recipe
+from trainwright.recipe.yaml_file import read_yaml
 from trainwright.records import Choice, Origin
-
-_PATHS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,18 @@ def load_recipe(path: Path, sets: Sequence[str] = ()) -> LoadedRecipe:
     Raises:
         RecipeError: It is missing, not YAML, or asks for something impossible; all problems are named at once.
     """
-    given, lines = _read(path)
-    problems: list[str] = []
+    given, lines = read_yaml(path)
+    problems: list[Problem] = []
     notes: list[str] = []
-    flat = _flatten(given, lines, problems, path)
-    origins: dict[str, Origin] = dict.fromkeys(flat, "recipe")
-    for one in sets:
-        name, value = _read_set(one)
-        flat[name] = value
-        origins[name] = "--set"
-    flat, origins = _translate(flat, origins, notes, problems)
-    if "data.train" in flat and "name" not in flat:
-        flat["name"] = Path(str(flat["data.train"])).stem
-    _refuse_unknown(flat, problems)
-    recipe = _checked(_nested(_with_absolute_paths(flat, path.parent)), problems) if not problems else None
+    from_file = _translate(_flatten(given, problems), lines, notes, problems)
+    changes = _flatten(_read_sets(sets), problems)
+    from_sets = _translate(changes, {}, notes, problems)
+    flat = from_file | from_sets
+    origins: dict[str, Origin] = {**dict.fromkeys(from_file, "recipe"), **dict.fromkeys(from_sets, "--set")}
+    problems += [problem for name in flat if (problem := unknown_name(name)) is not None]
+    recipe = _checked(flat, path.parent, problems)
     if recipe is None:
-        raise RecipeError(_problem_text(path, problems, lines), _("The keys of a recipe are in docs/recipe.md."))
+        raise refusal(path, problems, lines, {*changes, *from_sets})
     values = {name: Choice(value, origins.get(name, "default")) for name, value in _leaves(recipe).items()}
     return LoadedRecipe(recipe, values, notes)
 
@@ -71,188 +68,137 @@ def choose(values: Mapping[str, Choice], name: str, value: Any, because: str) ->
     return {**values, name: Choice(value, "chosen", because)}
 
 
-# -- reading -------------------------------------------------------------------------------------------------------
+# -- what is given -------------------------------------------------------------------------------------------------
 
 
-class _LinedLoader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice and remembers the line of each key."""
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """The recipe as nested dictionaries, and the line of each dotted key."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        near = nearest(path.name, [one.name for one in path.parent.iterdir()]) if path.parent.is_dir() else []
-        hint = _("Did you mean {names}?").format(names=", ".join(near)) if near else ""
-        raise RecipeError(
-            _("There is no recipe {file}.").format(file=path), hint or _("Write one: trainwright init YOUR_DATA")
-        ) from None
-    except (UnicodeDecodeError, IsADirectoryError) as error:
-        raise RecipeError(_("{file} is not a text file in UTF-8: {error}.").format(file=path, error=error)) from None
-    lines: dict[str, int] = {}
-    try:
-        loader = _LinedLoader(text)
-        node = loader.get_single_node()
-        if node is not None:
-            _note_lines(node, "", lines, path)
-        given = loader.construct_document(node) if node is not None else None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = _("{file}, line {line}").format(file=path, line=mark.line + 1) if mark else str(path)
-        what = getattr(error, "problem", None) or str(error)
-        raise RecipeError(
-            _("{place}: this is not YAML: {what}.").format(place=place, what=what),
-            _("Check indentation, colons and quotes there."),
-        ) from None
-    if not isinstance(given, dict):
-        raise RecipeError(
-            _("{file} holds no keys.").format(file=path), _("A recipe names at least model and data: {train: ...}.")
-        )
-    return given, lines
-
-
-def _note_lines(node: yaml.Node, prefix: str, lines: dict[str, int], path: Path) -> None:
-    if not isinstance(node, yaml.MappingNode):
-        return
-    for key, value in node.value:
-        name = f"{prefix}{key.value}"
-        line = key.start_mark.line + 1
-        if name in lines:
-            raise RecipeError(
-                _("{file}, line {line}: {name} is given twice, first in line {first}.").format(
-                    file=path, line=line, name=name, first=lines[name]
-                ),
-                _("Remove one of them."),
-            )
-        lines[name] = line
-        _note_lines(value, f"{name}.", lines, path)
+def _read_sets(sets: Sequence[str]) -> dict[str, Any]:
+    """The changes of the command line by name; a later one replaces an earlier one."""
+    return dict(_read_set(one) for one in sets)
 
 
 def _read_set(text: str) -> tuple[str, Any]:
     name, separator, value = text.partition("=")
-    if not separator:
+    if not separator or not name.strip():
         raise RecipeError(
             _("--set {text} has no value.").format(text=text), _("Write it as --set learn.batch_size=64.")
         )
     try:
         return name.strip(), yaml.safe_load(value)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         return name.strip(), value
 
 
-# -- names ---------------------------------------------------------------------------------------------------------
-
-
-def _flatten(given: dict[str, Any], lines: dict[str, int], problems: list[str], path: Path) -> dict[str, Any]:
+def _flatten(given: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
     """Dotted names for the keys of data:, learn:, run: and trainer:; everything else stays as it is."""
     flat: dict[str, Any] = {}
     for name, value in given.items():
-        if str(name) in (*SECTIONS, "trainer"):
-            if isinstance(value, dict):
-                flat |= {f"{name}.{key}": item for key, item in value.items()}
-            elif value is not None:
-                problems.append(
-                    _at(lines, str(name)) + _("{name} must hold keys, not {value!r}").format(name=name, value=value)
-                )
-        else:
+        if name not in (*SECTIONS, "trainer"):
             flat[str(name)] = value
+        elif isinstance(value, dict):
+            flat |= {f"{name}.{key}": item for key, item in value.items()}
+        elif value is not None:
+            text = _("{name} must hold keys, not {value!r}").format(name=name, value=value)
+            problems.append(Problem(name, text))
     return flat
 
 
+# -- old and foreign names -----------------------------------------------------------------------------------------
+
+
 def _translate(
-    flat: dict[str, Any], origins: dict[str, Origin], notes: list[str], problems: list[str]
-) -> tuple[dict[str, Any], dict[str, Origin]]:
-    """Give old and foreign names their key here; the product of two batch numbers becomes learn.batch_size."""
-    flat, origins = dict(flat), dict(origins)
-    _multiply_batch(flat, origins, notes)
-    for name in list(flat):
-        bare = name.rpartition(".")[2]
-        if name in _leaf_names() or (bare not in TRANSLATED):
-            continue
-        target, convert = TRANSLATED[bare]
-        value, origin = flat.pop(name), origins.pop(name)
-        if target in flat:
-            problems.append(_("{name} and {target} mean the same").format(name=name, target=target))
-            continue
+    flat: Mapping[str, Any], lines: dict[str, int], notes: list[str], problems: list[Problem]
+) -> dict[str, Any]:
+    """Give old and foreign names their key here; a new name stands in the line of the old one."""
+    now = {name: value for name, value in flat.items() if not _is_foreign(name)}
+    _multiply_batch(now, lines, notes, problems)
+    foreign = [name for name in flat if _is_foreign(name)]
+    for name in sorted(foreign, key=lambda name: flat[name] is False):  # fp16: false gives way to bf16: true
+        target, convert = TRANSLATED[_bare(name)]
         try:
-            flat[target], origins[target] = convert(value), origin
+            value = convert(flat[name])
         except (TypeError, ValueError):
-            problems.append(_("{name}: {value!r} is not a number").format(name=name, value=value))
+            text = _("{name}: {value!r} is not a number").format(name=name, value=flat[name])
+            problems.append(Problem(name, text))
             continue
-        notes.append(
-            _("{name}: {value} is read as {target}: {now}").format(
-                name=name, value=value, target=target, now=flat[target]
+        if target not in now:
+            now[target] = value
+            _same_line(lines, target, name)
+            notes.append(
+                _("{name}: {value} is read as {target}: {now}").format(
+                    name=name, value=flat[name], target=target, now=value
+                )
             )
-        )
-    return flat, origins
+        elif flat[name] is not False:
+            problems.append(_same_thing(name, target))
+    return now
 
 
-def _multiply_batch(flat: dict[str, Any], origins: dict[str, Origin], notes: list[str]) -> None:
-    places = {name.rpartition(".")[2]: name for name in flat}
+def _multiply_batch(now: dict[str, Any], lines: dict[str, int], notes: list[str], problems: list[Problem]) -> None:
+    """The batch of one device times the steps that are added up is the whole batch."""
+    places = {_bare(name): name for name in now}
     device, steps = places.get("per_device_train_batch_size"), places.get("gradient_accumulation_steps")
-    if device is None or steps is None or not all(isinstance(flat[name], int) for name in (device, steps)):
+    if device is None or steps is None or not all(isinstance(now[name], int) for name in (device, steps)):
         return
-    product = flat.pop(device) * flat.pop(steps)
-    origins["learn.batch_size"] = origins.pop(device)
-    origins.pop(steps)
-    flat["learn.batch_size"] = product
+    product = now.pop(device) * now.pop(steps)
+    if "learn.batch_size" in now:
+        problems.append(_same_thing(device, "learn.batch_size"))
+        return
+    now["learn.batch_size"] = product
+    _same_line(lines, "learn.batch_size", device)
     notes.append(
         _("{one} x {two} is read as learn.batch_size: {product}").format(one=device, two=steps, product=product)
     )
 
 
-def _refuse_unknown(flat: dict[str, Any], problems: list[str]) -> None:
-    answered = answers()
-    for name in flat:
-        section, _dot, bare = name.rpartition(".")
-        if name in _leaf_names():
-            continue
-        owner = owner_of(bare)
-        if section == "trainer":
-            problem = _trainer_problem(bare, owner, answered)
-            if problem:
-                problems.append(f"{name}: {problem}")
-        elif owner is not None and owner != name:
-            problems.append(_("{name}: this key is {owner}").format(name=name, owner=owner))
-        elif bare in answered:
-            problems.append(f"{name}: {answered[bare]}")
-        elif not section and bare in training_argument_names():
-            problems.append(_("{name}: this key belongs into trainer:").format(name=name))
-        else:
-            problems.append(_unknown(name, section, bare))
+def _same_line(lines: dict[str, int], target: str, name: str) -> None:
+    if name in lines:
+        lines[target] = lines[name]
 
 
-def _trainer_problem(bare: str, owner: str | None, answered: dict[str, str]) -> str | None:
-    if owner is not None:
-        return _("this belongs to another section: {owner}").format(owner=owner)
-    if bare in answered:
-        return answered[bare]
-    known = training_argument_names()
-    if known and bare not in known:
-        near = nearest(bare, sorted(known))
-        hint = _("; near it are {names}").format(names=", ".join(near)) if near else ""
-        return _("TrainingArguments has no such field") + hint
-    return None
+def _same_thing(name: str, target: str) -> Problem:
+    return Problem(name, _("{name} and {target} mean the same").format(name=name, target=target))
 
 
-def _unknown(name: str, section: str, bare: str) -> str:
-    known = list(SECTIONS[section].model_fields) if section in SECTIONS else list(Recipe.model_fields)
-    near = [f"{section}.{one}" if section else one for one in nearest(bare, known)]
-    if not near:
-        everywhere = [leaf for leaf in _leaf_names() if nearest(bare, [leaf.rpartition(".")[2]])]
-        near = everywhere[:3]
-    if near:
-        return _("{name} is not a key; did you mean {near}?").format(name=name, near=", ".join(near))
-    return _("{name} is not a key; keys there are {known}").format(name=name, known=", ".join(known))
+def _is_foreign(name: str) -> bool:
+    return name not in leaf_names() and _bare(name) in TRANSLATED
 
 
-def _leaf_names() -> list[str]:
-    top = [name for name in Recipe.model_fields if name not in (*SECTIONS, "trainer")]
-    return top + [f"{section}.{name}" for section, kind in SECTIONS.items() for name in kind.model_fields]
+def _bare(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 # -- values --------------------------------------------------------------------------------------------------------
+
+
+def _checked(flat: Mapping[str, Any], folder: Path, problems: list[Problem]) -> Recipe | None:
+    """The recipe, or None if there are problems; those of the values are added to the ones given."""
+    named = {problem.name for problem in problems}
+    known = {name: value for name, value in flat.items() if name in leaf_names() or name.startswith("trainer.")}
+    train = Path(str(flat.get("data.train") or "run"))
+    try:
+        recipe = Recipe.model_validate(_nested({"name": train.stem} | _with_absolute_paths(known, folder)))
+    except ValidationError as error:
+        # a misspelt key makes the right one missing: said once
+        wrong = wrong_values(error, flat)
+        problems += [one for one in wrong if not named or (one.name in flat and one.name not in named)]
+        return None
+    return None if problems else recipe
+
+
+def _with_absolute_paths(flat: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Paths of data and model, made absolute from the recipe's folder."""
+    return {name: _absolute(name, value, folder) for name, value in flat.items()}
+
+
+def _absolute(name: str, value: Any, folder: Path) -> Any:
+    if name not in ("model", "data.train", "data.validation", "data.test") or not isinstance(value, str):
+        return value
+    if not value.strip() or value in ("none", "None") or value.strip().endswith(("%", "％")):
+        return value
+    place = (folder / os.path.expanduser(value)).resolve()
+    if name == "model" and not value.startswith((".", "~")) and not place.is_dir():
+        return value  # the name of a hub or of a package
+    return str(place)
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -274,55 +220,3 @@ def _leaves(recipe: Recipe) -> dict[str, Any]:
         else:
             leaves[name] = value
     return leaves
-
-
-def _with_absolute_paths(flat: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Paths of data and model, made absolute from the recipe's folder."""
-    changed = dict(flat)
-    for name in _PATHS:
-        value = flat.get(f"data.{name}")
-        if isinstance(value, str) and value not in ("none", "None") and not value.strip().endswith(("%", "％")):
-            changed[f"data.{name}"] = str((folder / Path(value).expanduser()).resolve())
-    model = flat.get("model")
-    if isinstance(model, str) and (model.startswith((".", "~")) or (folder / model).is_dir()):
-        changed["model"] = str((folder / Path(model).expanduser()).resolve())
-    return changed
-
-
-def _checked(nested: dict[str, Any], problems: list[str]) -> Recipe | None:
-    try:
-        return Recipe.model_validate(nested)
-    except ValidationError as error:
-        seen: set[str] = set()
-        for one in error.errors():
-            name = _name_of(one["loc"])
-            if name not in seen:  # one sentence a key, though each kind that it may have complains
-                seen.add(name)
-                problems.append(_value_problem(name, one, [o for o in error.errors() if _name_of(o["loc"]) == name]))
-        return None
-
-
-def _name_of(location: tuple[int | str, ...]) -> str:
-    words = [str(part) for part in location]
-    return ".".join(words[:2]) if words[0] in (*SECTIONS, "trainer") else words[0]
-
-
-def _value_problem(name: str, first: Any, every: list[Any]) -> str:
-    if first["type"] == "missing":
-        return _("{name} is missing").format(name=name)
-    wanted = dict.fromkeys(str(one["msg"]).removeprefix("Value error, ") for one in every)
-    return _("{name}: {value!r} does not fit: {why}").format(name=name, value=first["input"], why=" / ".join(wanted))
-
-
-def _at(lines: Mapping[str, int], name: str) -> str:
-    return _("line {line}: ").format(line=lines[name]) if name in lines else ""
-
-
-def _problem_text(path: Path, problems: list[str], lines: Mapping[str, int]) -> str:
-    placed = []
-    for problem in problems:
-        name = problem.split(":")[0].split(" ")[0]
-        placed.append(_at(lines, name) + problem if not problem.startswith(_at(lines, name) or "\0") else problem)
-    if len(placed) == 1:
-        return f"{path}, {placed[0]}."
-    return "\n".join([_("{file} has {n} problems:").format(file=path, n=len(placed)), *(f"  {one}" for one in placed)])

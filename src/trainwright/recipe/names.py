@@ -6,7 +6,7 @@ import ast
 import difflib
 import functools
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,22 @@ def _if_true(word: str) -> Callable[[Any], Any]:
     return lambda value: word if value else "auto"
 
 
+def _precision(value: Any) -> Any:
+    """accelerate writes ``no`` for full precision, which YAML reads as false."""
+    return "fp32" if value in (False, "no") else value
+
+
 # another name -> (our dotted key, how its value becomes ours); "trainer." keeps a name of TrainingArguments there
 TRANSLATED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "epoch": ("learn.num_train_epochs", _same),
     "epochs": ("learn.num_train_epochs", _same),
     "num_epochs": ("learn.num_train_epochs", _same),
     "lr": ("learn.learning_rate", _same),
+    "lr_scheduler": ("learn.lr_scheduler_type", _same),
+    "scheduler": ("learn.lr_scheduler_type", _same),
+    "train_batch_size": ("learn.batch_size", _same),
     "warmup_ratio": ("learn.warmup_steps", _as_share),
+    "warmup_proportion": ("learn.warmup_steps", _as_share),
     "warmup": ("learn.warmup_steps", _same),
     "max_seq_length": ("data.max_length", _same),
     "max_seq_len": ("data.max_length", _same),
@@ -57,10 +67,12 @@ TRANSLATED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "label_smoothing": ("learn.label_smoothing_factor", _same),
     "grad_clip": ("learn.max_grad_norm", _same),
     "gradient_clipping": ("learn.max_grad_norm", _same),
-    "early_stopping": ("learn.early_stopping_patience", _same),
+    "early_stopping_rounds": ("learn.early_stopping_patience", _same),
     "patience": ("learn.early_stopping_patience", _same),
     "num_workers": ("run.dataloader_num_workers", _same),
-    "mixed_precision": ("run.precision", _same),
+    "mixed_precision": ("run.precision", _precision),
+    "random_seed": ("learn.seed", _same),
+    "hidden_dropout_prob": ("learn.dropout", _same),
 }
 
 
@@ -83,6 +95,7 @@ def answers() -> dict[str, str]:
         "tokenizer": _("The tokenizer comes from the model's folder."),
         "load_best_model_at_end": own,
         "greater_is_better": own,
+        "restore_callback_states_from_checkpoint": own,
         "remove_unused_columns": own,
         "per_device_eval_batch_size": cut,
         "disable_tqdm": own,
@@ -99,13 +112,20 @@ def answers() -> dict[str, str]:
 
 def owner_of(name: str) -> str | None:
     """The dotted key of the section that owns a bare name ("learning_rate" is learn.learning_rate), or None."""
-    if name in Recipe.model_fields and name not in SECTIONS and name != "trainer":
-        return name
-    return next((f"{section}.{name}" for section, kind in SECTIONS.items() if name in kind.model_fields), None)
+    return next((leaf for leaf in leaf_names() if leaf.rpartition(".")[2] == name), None)
 
 
-def nearest(name: str, known: list[str]) -> list[str]:
+@functools.cache
+def leaf_names() -> tuple[str, ...]:
+    """Every key by its dotted name, in the order of the schema; fields of ``trainer:`` are not among them."""
+    top = [name for name in Recipe.model_fields if name not in (*SECTIONS, "trainer")]
+    below = [f"{section}.{name}" for section, kind in SECTIONS.items() for name in kind.model_fields]
+    return (*top, *below)
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Up to three known names that look like this one."""
+    known = sorted(known)  # the same answer every time, also from a set
     return difflib.get_close_matches(name, known, n=3, cutoff=0.6)
 
 

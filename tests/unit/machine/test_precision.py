@@ -2,7 +2,6 @@ import pytest
 
 from trainwright.errors import MachineError
 from trainwright.machine.madeup import NAMES, made_up
-from trainwright.machine.places import cache_root, default_runs_root, free_bytes
 from trainwright.machine.precision import choose_device, choose_precision
 
 # machine -> (device, precision) by compute capability and processor flags
@@ -35,6 +34,12 @@ def test_fp16_without_a_card_is_refused_and_says_why_none_is_seen():
         choose_precision(made_up("autodl-no-card"), "cpu", "fp16")
 
 
+def test_a_reason_names_the_card_or_the_processor_and_its_capability():
+    assert "V100" in choose_precision(made_up("v100-16g"), "cuda", "auto").because
+    assert "8.9" in choose_precision(made_up("4090-24g"), "cuda", "auto").because
+    assert made_up("cpu-bf16").processor in choose_precision(made_up("cpu-bf16"), "cpu", "auto").because
+
+
 def test_bf16_on_a_v100_is_refused_since_it_is_emulated():
     with pytest.raises(MachineError, match=r"V100.*7\.0.*emulates"):
         choose_precision(made_up("v100-16g"), "cuda", "bf16")
@@ -49,15 +54,3 @@ def test_what_was_asked_for_is_kept_where_it_can_be():
 def test_a_card_that_is_not_there_is_refused():
     with pytest.raises(MachineError, match="none is seen"):
         choose_device(made_up("laptop-cpu"), "cuda")
-
-
-def test_on_autodl_runs_and_caches_go_to_the_data_disk(monkeypatch, tmp_path):
-    assert str(default_runs_root(made_up("autodl-a100"))) == "/root/autodl-tmp/trainwright/runs"
-    assert str(cache_root(made_up("autodl-a100"))) == "/root/autodl-tmp/trainwright/cache"
-    assert str(default_runs_root(made_up("laptop-cpu"))) == "runs"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_root(made_up("laptop-cpu")) == tmp_path / "trainwright"
-
-
-def test_free_space_is_that_of_the_disk_of_a_path_that_need_not_exist(tmp_path):
-    assert free_bytes(tmp_path / "a" / "b") > 0

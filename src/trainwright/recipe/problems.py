@@ -1,0 +1,114 @@
+"""What is wrong with a recipe, in words: unknown names with the nearest valid ones, values that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainwright.errors import RecipeError
+from trainwright.messages.text import _
+from trainwright.recipe.names import answers, leaf_names, nearest, owner_of, training_argument_names
+from trainwright.recipe.schema import SECTIONS, Recipe
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, with the key as it was written."""
+
+    name: str
+    text: str
+
+
+def unknown_name(name: str) -> Problem | None:
+    """What to say of a dotted name: nothing if it is a key, else which key was meant, or why there is none."""
+    section, _dot, bare = name.rpartition(".")
+    if name in leaf_names():
+        return None
+    owner, answer = owner_of(bare), answers().get(bare)
+    if section == "trainer":
+        return _unfit_for_trainer(name, bare, owner, answer)
+    if owner is not None:
+        return Problem(name, _("{name}: this key is {owner}").format(name=name, owner=owner))
+    if answer is not None:
+        return Problem(name, f"{name}: {answer}")
+    if bare in training_argument_names():
+        return Problem(name, _("{name}: this key belongs into trainer:").format(name=name))
+    return Problem(name, _no_such_key(name))
+
+
+def _unfit_for_trainer(name: str, bare: str, owner: str | None, answer: str | None) -> Problem | None:
+    if owner is not None:
+        return Problem(name, f"{name}: " + _("this belongs to another section: {owner}").format(owner=owner))
+    if answer is not None:
+        return Problem(name, f"{name}: {answer}")
+    known = training_argument_names()
+    if not known or bare in known:
+        return None
+    near = nearest(bare, known)
+    hint = _("; near it are {names}").format(names=", ".join(near)) if near else ""
+    return Problem(name, f"{name}: " + _("TrainingArguments has no such field") + hint)
+
+
+def _no_such_key(name: str) -> str:
+    section, _dot, rest = name.partition(".") if name.partition(".")[0] in SECTIONS else ("", "", name)
+    known = list(SECTIONS[section].model_fields if section else Recipe.model_fields)
+    near = [f"{section}.{one}" if section else one for one in nearest(rest, known)]
+    near = near or [leaf for leaf in leaf_names() if nearest(rest, [leaf.rpartition(".")[2]])][:3]
+    if near:
+        return _("{name} is not a key; did you mean {near}?").format(name=name, near=", ".join(near))
+    return _("{name} is not a key; keys there are {known}").format(name=name, known=", ".join(known))
+
+
+def wrong_values(error: ValidationError, flat: Mapping[str, Any]) -> list[Problem]:
+    """One problem for each key whose value does not fit, though each kind that it may have complains.
+
+    Args:
+        flat: The values as they were written, by dotted name.
+    """
+    by_name: dict[str, list[Any]] = {}
+    for one in error.errors():
+        by_name.setdefault(_name_of(one["loc"]), []).append(one)
+    return [Problem(name, _wrong_value(name, flat.get(name), errors)) for name, errors in by_name.items()]
+
+
+def _name_of(location: tuple[int | str, ...]) -> str:
+    words = [str(part) for part in location]
+    return ".".join(words[:2]) if words[0] in SECTIONS else words[0]
+
+
+def _wrong_value(name: str, value: Any, errors: list[Any]) -> str:
+    if errors[0]["type"] == "missing":
+        return _("{name} is missing").format(name=name)
+    why = dict.fromkeys(str(one["msg"]).removeprefix("Value error, ") for one in errors)
+    return _("{name}: {value!r} does not fit: {why}").format(name=name, value=value, why=" / ".join(why))
+
+
+def refusal(path: Path, problems: Iterable[Problem], lines: Mapping[str, int], set_names: Iterable[str]) -> RecipeError:
+    """One error that names all problems, each with its line in the file or as what --set asked for.
+
+    Args:
+        lines: Line of each dotted key.
+        set_names: Keys that came from the command line.
+    """
+    placed = {}
+    for one in problems:
+        if one.name in set_names:
+            placed[_sentence(f"--set {one.text}")] = ""
+        elif one.name in lines:
+            placed[_sentence(_("line {line}: ").format(line=lines[one.name]) + one.text)] = f"{path}, "
+        else:
+            placed[_sentence(one.text)] = f"{path}: "
+    if len(placed) == 1:
+        message = "".join(f"{place}{text}" for text, place in placed.items())
+    else:
+        heading = _("{file} has {n} problems:").format(file=path, n=len(placed))
+        message = "\n".join([heading, *(f"  {text}" for text in placed)])
+    return RecipeError(message, _("The keys of a recipe are in docs/recipe.md."))
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "。", "？")) else f"{text}."
