@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import psutil
@@ -18,6 +19,7 @@ from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import read_events
 
 LOOKS_PER_SECOND = 4
+SPINS = "5000"  # of GNU OpenMP, which torch's wheels bring, before a waiting thread sleeps; some ten microseconds
 
 
 class Observer(Protocol):
@@ -63,7 +65,12 @@ def run_child(kind: str, folder: RunFolder, observer: Observer) -> int:
     with Interrupt() as interrupt, open(folder.path / "log.txt", "ab") as log:
         # A session of its own: a Ctrl-C or a closed terminal reaches the watcher alone, which passes it on.
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=_environment()
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=child_environment(os.environ),
         )
         interrupt.child = child
         while child.poll() is None:
@@ -93,9 +100,17 @@ def is_alive(pid: int | None) -> bool:
         return False
 
 
-def _environment() -> dict[str, str]:
-    """The environment of the child: this one, with what keeps libraries quiet and output in order."""
-    return os.environ | {"PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "true"}
+def child_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the child: the given one, with what keeps libraries quiet and threads from spinning.
+
+    Threads of one parallel loop wait for each other, by default spinning for long. Where another process wants the
+    same core (a rented share of a processor, a second run) they spin against it and all stand still: training beside
+    one busy process was seen to be ten times slower on two cores. A short spin costs some percent on an idle
+    processor and keeps that from happening. Whoever has set how threads wait is left alone.
+    """
+    quiet = {"PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "true"}
+    waiting = {} if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(given) else {"GOMP_SPINCOUNT": SPINS}
+    return {**given, **quiet, **waiting}
 
 
 def _reported_error(folder: RunFolder, pid: int, code: int, asked: int) -> TrainwrightError:
