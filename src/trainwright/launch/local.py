@@ -19,7 +19,7 @@ from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import read_events
 
 LOOKS_PER_SECOND = 4
-SPINS = "5000"  # of GNU OpenMP, which torch's wheels bring, before a waiting thread sleeps; some ten microseconds
+SPINS = "5000"  # turns of GNU OpenMP, which torch's wheels bring, before a waiting thread sleeps
 
 
 class Observer(Protocol):
