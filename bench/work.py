@@ -70,7 +70,9 @@ def _texts(source: str) -> tuple[list[str], list[str]]:
 
         from trainwright.data.docstrings import write_docstrings
 
-        path = write_docstrings(Path(tempfile.mkdtemp()) / "docstrings.csv", rows=1500)
+        path = Path(tempfile.gettempdir()) / "trainwright-bench-docstrings.csv"
+        if not path.exists():
+            write_docstrings(path, rows=1500)
         with open(path, newline="", encoding="utf-8") as file:
             rows = [(row["text"], row["label"]) for row in csv.DictReader(file)]
     else:

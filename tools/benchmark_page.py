@@ -36,7 +36,8 @@ def benchmark_page() -> str:
     parts.append(
         "One optimizer step of 64 examples. Every contender ran in a process of its own, in turn, "
         f"{rounds(measured)} rounds; a number is the median, with least and greatest in brackets; the ratio is taken "
-        "round by round. The model's own dropout is on in all of them. `stock` is transformers' own Trainer at 16 x 4."
+        "round by round. The model's own dropout is on in all of them, and all wait for their threads as Trainwright's "
+        "training process does (GOMP_SPINCOUNT=5000). `stock` is transformers' own Trainer at 16 x 4."
     )
     for work in dict.fromkeys(trial["work"] for trial in measured["trials"]):
         trials = [trial for trial in measured["trials"] if trial["work"] == work]
