@@ -8,7 +8,7 @@ CODE := $(wildcard src tests tools bench examples)
 CATALOGUE := src/trainwright/messages/zh_CN.po
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev quickstart test check lint bench docs messages clean
+.PHONY: help setup setup-dev quickstart test test-oldest check lint bench docs messages clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name does; do \
@@ -25,6 +25,15 @@ quickstart: setup ## fine-tune a packaged encoder on text that is already on thi
 
 test: setup-dev lint ## every check and every test
 	@$(BIN)/python -m pytest
+
+test-oldest: setup-dev ## training and real runs with the oldest transformers that is supported
+	@mkdir -p build
+	@grep -v -i -E '^(transformers|huggingface_hub|hf-xet|tokenizers|sentence-transformers|gt-all)' constraints.txt \
+		> build/oldest.txt
+	@test -d build/oldest || $(BIN)/python -m venv build/oldest
+	@build/oldest/bin/python -m pip install -q -c build/oldest.txt -e . 'transformers==5.17.0' pytest hypothesis \
+		scikit-learn jsonschema nbformat nbclient ipykernel
+	@build/oldest/bin/python -m pytest tests/unit/train tests/unit/model/test_unpad.py tests/e2e
 
 check: setup-dev lint ## formatter, linter, types and structure, without the other tests
 	@$(BIN)/python -m pytest tests/structure
