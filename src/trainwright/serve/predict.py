@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import tee
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
 from transformers import AutoModelForSequenceClassification
 from transformers.utils import logging as transformers_logging
 
-from trainwright.errors import DataError, ModelError, UserError
+from trainwright.errors import ModelError, UserError
 from trainwright.messages.text import _
 from trainwright.model.build import load_tokenizer
 from trainwright.model.locate import position_limit
 from trainwright.plan.cut import cut_by_tokens
 from trainwright.runs.folder import RunFolder
+from trainwright.serve.table import Table
 
 CHUNK = 1024  # texts that are read, sorted by length and cut at once
 CPU_TOKENS, GPU_TOKENS = 4096, 16384  # padded tokens of a batch
 DEFAULT_LENGTH = 512  # where neither run, tokenizer nor model name a limit
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a cell that begins so
 
-Progress = Callable[[int], None]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,8 @@ class Predictor:
             yield from self._chunk(chunk)
 
     def _chunk(self, texts: list[str]) -> Iterator[Prediction]:
+        # Half a surrogate pair is no character, and tokenizers take none: it is read as a question mark.
+        texts = [text.encode(errors="replace").decode() for text in texts]
         rows = self.tokenizer(texts, truncation=True, max_length=self.max_length)["input_ids"]
         probabilities = np.empty((len(texts), len(self.labels)), dtype=np.float32)
         budget = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
@@ -137,161 +138,56 @@ def predict_file(
 ) -> WrittenFile:
     """Predict a CSV, TSV or JSONL file into a file of the same kind, row for row.
 
-    Every column is kept as it is; predicted, confidence and the probability of each label are added.
+    Every row is kept byte for byte; predicted, confidence and the probability of each label are added.
 
     Args:
         target: By default ``NAME.predictions.ENDING`` beside the source.
         column: Column with the text; by default the recipe's.
         force: Replace an existing target.
-        progress: Told the number of rows done.
+        progress: Told the number of rows done and of rows in all.
 
     Raises:
-        UserError: The target exists.
-        DataError: The source is missing, of another kind, or has no such column.
+        UserError: The target exists, or is the source.
+        DataError: The source is missing, broken or of another kind, has no such column, or has one of those added.
+        ModelError: The run has no model yet.
     """
-    kind = source.suffix.lower()
     target = target or source.with_name(f"{source.stem}.predictions{source.suffix}")
-    if not source.is_file():
-        raise DataError(_("There is no file {file}.").format(file=source))
-    if kind not in (".csv", ".tsv", ".jsonl", ".json"):
-        raise DataError(
-            _("{file} is none of CSV, TSV and JSONL.").format(file=source), _("Save it as one of them, in UTF-8.")
-        )
-    if target.exists() and not force:
-        raise UserError(
-            _("{file} exists and is left as it is.").format(file=target),
-            _("Choose another name with -o, or replace it with --force."),
-        )
+    _refuse_existing(source, target, force)
     named = folder.resolved().get("data.text")
-    text_column = column or (str(named.value) if named else "text")
+    table = Table(source, column or (str(named.value) if named else "text"))
+    predictor = predictor_of(folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    write = _predict_lines if kind in (".jsonl", ".json") else _predict_table
     try:
-        rows, empty = write(predictor_of(folder), source, temporary, text_column, progress or (lambda _done: None))
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
+            empty = _write_predictions(predictor, table, file, progress or (lambda _done, _rows: None))
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
-    return WrittenFile(target, rows, empty)
+    return WrittenFile(target, table.rows, empty)
 
 
-def _predict_table(
-    predictor: Predictor, source: Path, target: Path, column: str, progress: Progress
-) -> tuple[int, int]:
-    delimiter = "\t" if source.suffix.lower() == ".tsv" else ","
-    csv.field_size_limit(2**31 - 1)
-    with (
-        open(source, newline="", encoding="utf-8-sig") as reading,
-        open(target, "w", newline="", encoding="utf-8") as writing,
-    ):
-        reader = csv.reader(reading, delimiter=delimiter)
-        header = _first_row(reader, source)
-        place = _column_place(header, column, source)
-        writer = csv.writer(writing, delimiter=delimiter, lineterminator="\n")
-        added = ["predicted", "confidence", *(f"probability_{label}" for label in predictor.labels)]
-        _refuse_taken(header, added, source)
-        writer.writerow([*header, *map(_no_formula, added)])
-        counts = [0, 0]
-
-        def cells(row: list[str], one: Prediction) -> list[str]:
-            values = [f"{one.probabilities[label]:.6f}" for label in predictor.labels]
-            return [*row, _no_formula(one.label), f"{one.confidence:.6f}", *values]
-
-        rows = (_row_of(row, header, reader, source) for row in reader if row)
-        for row, one in _with_predictions(predictor, rows, lambda row: row[place], counts, progress):
-            writer.writerow(cells(row, one))
-    return counts[0], counts[1]
+def _write_predictions(predictor: Predictor, table: Table, file: TextIO, progress: Progress) -> int:
+    """Write the table with predictions; returns the number of rows without text."""
+    pieces = table.pieces()
+    _text, head = next(pieces)
+    file.write(table.head_with_names(head, predictor.labels))
+    rows, ahead = tee(pieces)  # texts are read ahead of their rows, at most a chunk
+    empty = 0
+    predictions = predictor.stream(text for text, _lines in ahead)
+    for done, ((text, lines), one) in enumerate(zip(rows, predictions, strict=True), 1):
+        file.write(table.row_with_prediction(lines, one.label, one.probabilities))
+        empty += not text.strip()
+        progress(done, table.rows)
+    return empty
 
 
-def _predict_lines(
-    predictor: Predictor, source: Path, target: Path, column: str, progress: Progress
-) -> tuple[int, int]:
-    with open(source, encoding="utf-8-sig") as reading, open(target, "w", encoding="utf-8") as writing:
-        counts = [0, 0]
-        rows = (_object_of(line, number, column, source) for number, line in enumerate(reading, 1) if line.strip())
-        for row, one in _with_predictions(predictor, rows, lambda row: row[column], counts, progress):
-            probability = {label: round(value, 6) for label, value in one.probabilities.items()}
-            added = {"predicted": one.label, "confidence": round(one.confidence, 6), "probability": probability}
-            writing.write(json.dumps(row | added, ensure_ascii=False) + "\n")
-    return counts[0], counts[1]
-
-
-def _with_predictions(
-    predictor: Predictor, rows: Iterable[Any], text_of: Callable[[Any], Any], counts: list[int], progress: Progress
-) -> Iterator[tuple[Any, Prediction]]:
-    """Rows beside what the model says of them; counts becomes [rows, rows without text]."""
-    waiting: list[Any] = []  # rows read ahead of their predictions: at most a chunk
-
-    def texts() -> Iterator[str]:
-        for row in rows:
-            waiting.append(row)
-            text = text_of(row)
-            yield "" if text is None else str(text)
-
-    for one in predictor.stream(texts()):
-        row = waiting.pop(0)
-        counts[0] += 1
-        counts[1] += not str(text_of(row) or "").strip()
-        progress(counts[0])
-        yield row, one
-
-
-def _first_row(reader: Any, source: Path) -> list[str]:
-    header = next(reader, None)
-    if not header:
-        raise DataError(_("{file} is empty.").format(file=source))
-    return header
-
-
-def _column_place(header: list[str], column: str, source: Path) -> int:
-    if column in header:
-        return header.index(column)
-    raise DataError(
-        _("{file} has no column {column}; it has {columns}.").format(
-            file=source, column=column, columns=", ".join(header)
-        ),
-        _("Name the column with the text: --column NAME"),
-    )
-
-
-def _refuse_taken(header: list[str], added: list[str], source: Path) -> None:
-    taken = [name for name in added if name in header]
-    if taken:
-        raise DataError(
-            _("{file} already has the columns {columns}.").format(file=source, columns=", ".join(taken)),
-            _("Rename or remove them first."),
-        )
-
-
-def _row_of(row: list[str], header: list[str], reader: Any, source: Path) -> list[str]:
-    if len(row) != len(header):
-        raise DataError(
-            _("{file}, line {line}: {seen} cells where the header has {expected}.").format(
-                file=source, line=reader.line_num, seen=len(row), expected=len(header)
-            ),
-            _("Check commas and quotes there."),
-        )
-    return row
-
-
-def _object_of(line: str, number: int, column: str, source: Path) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        message = _("{file}, line {line}: this is not JSON: {error}.")
-        raise DataError(message.format(file=source, line=number, error=error.msg)) from None
-    if not isinstance(row, dict) or column not in row:
-        keys = ", ".join(row) if isinstance(row, dict) else "-"
-        raise DataError(
-            _("{file}, line {line}: there is no key {column}; keys are {keys}.").format(
-                file=source, line=number, column=column, keys=keys
-            ),
-            _("Name the key with the text: --column NAME"),
-        )
-    return row
-
-
-def _no_formula(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+def _refuse_existing(source: Path, target: Path, force: bool) -> None:
+    message = _("{file} exists and is left as it is.").format(file=target)
+    if target.is_dir() or (target.exists() and target.samefile(source)):
+        raise UserError(message, _("Choose another name with -o."))
+    if target.exists() and not force:
+        raise UserError(message, _("Choose another name with -o, or replace it with --force."))
 
 
 def _asked_limit(tokenizer: Any) -> int | None:

@@ -15,10 +15,15 @@ SMALL = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "num_labels": 3,
     "max_position_embeddings": 128, "pad_token_id": 0,
 }  # fmt: skip
+RELATIVE = SMALL | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0}
+SPECIAL = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
 FAMILIES = {
     "Bert": SMALL,
     "Roberta": SMALL,
     "Electra": SMALL | {"embedding_size": 8},
+    "Albert": SMALL | {"embedding_size": 8},
+    "DebertaV2": RELATIVE | {"position_buckets": 16, "share_att_key": True, "norm_rel_ebd": "layer_norm"},
+    "ModernBert": SMALL | SPECIAL | {"global_attn_every_n_layers": 2, "local_attention": 16},
     "DistilBert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "num_labels": 3, "pad_token_id": 0},
 }
 
@@ -29,7 +34,11 @@ def run(request, tmp_path, tiny_bert):
     torch.manual_seed(0)
     config = getattr(transformers, f"{request.param}Config")(vocab_size=len(tokenizer), **FAMILIES[request.param])
     folder = RunFolder(tmp_path / "run")
-    getattr(transformers, f"{request.param}ForSequenceClassification")(config).save_pretrained(folder.model)
+    model = getattr(transformers, f"{request.param}ForSequenceClassification")(config)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(3)  # or rows hardly differ, and a wrong mask would not be seen
+    model.save_pretrained(folder.model)
     tokenizer.save_pretrained(folder.model)
     folder.set_status(state="finished")
     return folder

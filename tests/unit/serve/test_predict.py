@@ -10,6 +10,7 @@ from trainwright.errors import DataError, ModelError, UserError
 from trainwright.model.build import build_classifier, load_tokenizer
 from trainwright.records import Choice
 from trainwright.runs.folder import RunFolder
+from trainwright.serve import predict
 from trainwright.serve.predict import Predictor, predict_file, predict_texts
 
 LABELS = ["=bad", "fine", "好"]
@@ -65,10 +66,11 @@ def test_a_folder_without_a_model_says_how_to_get_one(tmp_path):
         Predictor(tmp_path)
 
 
-def test_a_csv_comes_back_row_for_row_with_every_column_as_it_was(run, tmp_path):
+def test_a_csv_comes_back_row_for_row_with_predictions_behind(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(predict, "CHUNK", 4)  # six rows take two
     rows = [["id", "review", "note"], *([f"00{n}", text, 'a "b",\nc'] for n, text in enumerate(TEXTS))]
     source = tmp_path / "new.csv"
-    with open(source, "w", newline="", encoding="utf-8-sig") as file:
+    with open(source, "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)
     written = predict_file(run, source)
     assert written.path == tmp_path / "new.predictions.csv"
@@ -81,22 +83,15 @@ def test_a_csv_comes_back_row_for_row_with_every_column_as_it_was(run, tmp_path)
     assert np.allclose(np.array([row[5:] for row in read[1:]], dtype=float), expected, atol=1e-5)
 
 
-def test_a_label_that_would_start_a_formula_is_guarded_and_the_users_cells_are_not(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(Predictor, "predict", None)
-    source = tmp_path / "new.csv"
-    source.write_text("review\n=1+1\n")
-    text = predict_file(run, source).path.read_text()
-    assert "=1+1," in text
-    assert ",=bad" not in text
-
-
 def test_jsonl_keeps_its_keys_and_gets_a_probability_object(run, tmp_path):
     source = tmp_path / "new.jsonl"
     rows = [{"review": text, "more": {"n": number}} for number, text in enumerate(TEXTS)]
     source.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
     read = [json.loads(line) for line in predict_file(run, source).path.read_text().splitlines()]
     assert [{"review": row["review"], "more": row["more"]} for row in read] == rows
-    assert all(sum(row["probability"].values()) == pytest.approx(1, abs=1e-5) for row in read)
+    assert all(list(row["probability"]) == LABELS for row in read)
+    found = np.array([list(row["probability"].values()) for row in read])
+    assert np.allclose(found, one_by_one(run, TEXTS), atol=1e-5)
     assert all(row["confidence"] == max(row["probability"].values()) for row in read)
 
 
@@ -109,24 +104,45 @@ def test_an_existing_file_is_never_overwritten_unless_asked(run, tmp_path):
     predict_file(run, source, force=True)
 
 
-BROKEN = {
-    "a column that is not there": ("new.csv", "text\nthe lamp\n", "no column review.*text"),
-    "a column that is taken": ("new.csv", "review,predicted\nthe lamp,x\n", "already has.*predicted"),
-    "a row with too few cells": ("new.csv", "review,b\nthe lamp,1\nonly\n", "line 3.*1 cells"),
-    "a line that is no JSON": ("new.jsonl", '{"review": "a"}\n{"review": \n', "line 2"),
-    "a line without the key": ("new.jsonl", '{"text": "a"}\n', "no key review"),
-    "an empty file": ("new.csv", "", "is empty"),
-    "another format": ("new.xlsx", "x", "none of CSV"),
-}
+def test_the_source_itself_is_never_replaced(run, tmp_path):
+    source = tmp_path / "new.csv"
+    source.write_text("review\nthe lamp\n")
+    for target in (source, tmp_path / "link.csv", tmp_path):
+        if not target.exists():
+            target.symlink_to(source)
+        with pytest.raises(UserError, match="left as it is"):
+            predict_file(run, source, target, force=True)
+    assert source.read_text() == "review\nthe lamp\n"
 
 
-@pytest.mark.parametrize("case", sorted(BROKEN))
-def test_a_broken_file_is_named_with_line_and_leaves_nothing_behind(run, tmp_path, case):
-    name, text, expected = BROKEN[case]
-    (tmp_path / name).write_text(text)
-    with pytest.raises(DataError, match=expected):
-        predict_file(run, tmp_path / name)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+def test_folders_of_the_target_are_made_and_progress_counts_up_to_all_rows(run, tmp_path):
+    source = tmp_path / "new.csv"
+    source.write_text("review,b\n" + "the lamp,1\n" * 3 + ",1\n  ,1\n")
+    told = []
+    written = predict_file(run, source, tmp_path / "a" / "b.csv", progress=lambda done, rows: told.append((done, rows)))
+    assert told == [(number, 5) for number in range(1, 6)]
+    assert written.empty == 2
+    assert (tmp_path / "a" / "b.csv").read_text().count("\n") == 6
+
+
+def test_a_broken_row_is_found_before_the_model_is_loaded(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.set_status(state="stopped")
+    (tmp_path / "new.csv").write_text("text,b\nthe lamp,1\nonly\n")
+    with pytest.raises(DataError, match="lines 3"):
+        predict_file(folder, tmp_path / "new.csv")
+
+
+def test_a_file_that_cannot_be_finished_leaves_nothing_behind(run, tmp_path, monkeypatch):
+    (tmp_path / "new.csv").write_text("review\nthe lamp\n")
+    monkeypatch.setattr(Predictor, "stream", lambda self, texts: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        predict_file(run, tmp_path / "new.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
+
+
+def test_half_a_character_is_predicted_like_a_question_mark(run):
+    assert Predictor(run.model).predict(["the \ud800 lamp"]) == Predictor(run.model).predict(["the ? lamp"])
 
 
 def test_single_texts_get_label_confidence_and_every_probability(run):
