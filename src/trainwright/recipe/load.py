@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from trainwright.errors import RecipeError
 from trainwright.messages.text import _
 from trainwright.recipe.names import TRANSLATED, leaf_names
-from trainwright.recipe.problems import Problem, refusal, unknown_name, wrong_values
+from trainwright.recipe.problems import Problem, contradictions, refusal, unknown_name, wrong_values
 from trainwright.recipe.schema import SECTIONS, Recipe
 from trainwright.recipe.yaml_file import read_yaml
 from trainwright.records import Choice, Origin
@@ -182,6 +182,7 @@ def _checked(flat: Mapping[str, Any], folder: Path, problems: list[Problem]) -> 
         wrong = wrong_values(error, flat)
         problems += [one for one in wrong if not named or (one.name in flat and one.name not in named)]
         return None
+    problems += contradictions(recipe)
     return None if problems else recipe
 
 

@@ -13,6 +13,8 @@ from trainwright.errors import RecipeError
 from trainwright.messages.text import _
 from trainwright.recipe.names import answers, leaf_names, nearest, owner_of, training_argument_names
 from trainwright.recipe.schema import SECTIONS, Recipe
+from trainwright.recipe.words import what_fits
+from trainwright.units import format_share, parse_share
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,36 @@ def _name_of(location: tuple[int | str, ...]) -> str:
 def _wrong_value(name: str, value: Any, errors: list[Any]) -> str:
     if errors[0]["type"] == "missing":
         return _("{name} is missing").format(name=name)
-    why = dict.fromkeys(str(one["msg"]).removeprefix("Value error, ") for one in errors)
-    return _("{name}: {value!r} does not fit: {why}").format(name=name, value=value, why=" / ".join(why))
+    if all(one["type"] == "value_error" for one in errors):  # our own checks say it best
+        why = str(errors[0]["ctx"]["error"])
+    elif errors[0]["type"] == "too_short":
+        why = _("at least {n} are needed").format(n=errors[0]["ctx"]["min_length"])
+    else:
+        why = _("it takes {kinds}").format(kinds=what_fits(name))
+    return _("{name}: {value!r} does not fit: {why}").format(name=name, value=value, why=why)
+
+
+# schedules of transformers that have no default of their own for something, and an example of what they want
+_SCHEDULE_NEEDS = {"cosine_with_min_lr": "{min_lr_rate: 0.1}", "warmup_stable_decay": "{num_decay_steps: 100}"}
+
+
+def contradictions(recipe: Recipe) -> list[Problem]:
+    """Values that fit, but not beside each other."""
+    found = []
+    data, learn = recipe.data, recipe.learn
+    shares = [parse_share(part) for part in (data.validation, data.test) if part and part.strip().endswith(("%", "％"))]
+    if sum(shares) >= 1:
+        text = _("data.validation and data.test hold out {share} together; nothing is left to train on")
+        found.append(Problem("data.test", text.format(share=format_share(sum(shares), 0))))
+    if learn.early_stopping_patience is not None and data.validation is None:
+        text = _("{name}: nothing can be stopped early without evaluations, and data.validation is none")
+        found.append(Problem("learn.early_stopping_patience", text.format(name="learn.early_stopping_patience")))
+    needed = _SCHEDULE_NEEDS.get(learn.lr_scheduler_type)
+    if needed and not recipe.trainer.get("lr_scheduler_kwargs"):
+        text = _("{name}: {value} needs trainer: {{lr_scheduler_kwargs: {example}}}")
+        name = "learn.lr_scheduler_type"
+        found.append(Problem(name, text.format(name=name, value=learn.lr_scheduler_type, example=needed)))
+    return found
 
 
 def refusal(path: Path, problems: Iterable[Problem], lines: Mapping[str, int], set_names: Iterable[str]) -> RecipeError:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
+from trainwright.messages.text import _
 from trainwright.units import parse_money, parse_share
 
 # -- what YAML makes of what people write -----------------------------------------------------------------------------
@@ -39,26 +40,47 @@ def _words(value: Any) -> Any:
     """Labels as words; refuses what YAML read as a truth value, since no one can tell how it was written."""
     names = list(value) if isinstance(value, list | dict) else []
     if any(isinstance(name, bool) for name in names):
-        raise ValueError("a label was read as true or false: put yes, no, on and off into quotes")
+        raise ValueError(_("a label was read as true or false: put yes, no, on and off into quotes"))
     if isinstance(value, dict):
         return {_word(name): weight for name, weight in value.items()}
     return value
 
 
 def _share(text: str) -> str:
-    parse_share(text)
+    try:
+        parse_share(text)
+    except ValueError:
+        raise ValueError(_("'{text}' is not a share such as 10%").format(text=text)) from None
     return text
 
 
 def _share_above_zero(text: str) -> str:
     if parse_share(text) == 0:
-        raise ValueError(f"'{text}' is not a share such as 10%")
+        raise ValueError(_("'{text}' is not a share such as 10%").format(text=text))
     return text
 
 
-def _money(text: str) -> str:
-    parse_money(text)
+def _rows(value: Any) -> Any:
+    """YAML reads no as false; and a bare 0.1 could be a share or a count."""
+    if value in ("none", "None") or value is False:
+        return None
+    if isinstance(value, int | float):
+        raise ValueError(_("write a file, a share such as 10%, or none"))
+    return value
+
+
+def _file_or_share(text: str) -> str:
+    if text.strip().endswith(("%", "％")) and not 0 < parse_share(_share(text)) < 1:
+        raise ValueError(_("'{text}' leaves nothing on one side; hold out for example 10%").format(text=text))
     return text
+
+
+def _price(value: Any) -> Any:
+    try:
+        parse_money(str(value))
+    except ValueError:
+        raise ValueError(_("a price is an amount with its currency, such as 3.5 CNY")) from None
+    return value
 
 
 # -- kinds of values --------------------------------------------------------------------------------------------------
@@ -67,12 +89,19 @@ _SHARE_PATTERN = r"^\s*\d+(\.\d+)?\s*[%％]\s*$"  # for editors; _share gives th
 Share = Annotated[str, AfterValidator(_share), Field(json_schema_extra={"pattern": _SHARE_PATTERN})]
 PositiveShare = Annotated[Share, AfterValidator(_share_above_zero)]
 Place = Annotated[str, Field(min_length=1)]
-Text = Annotated[str, BeforeValidator(_word), Field(min_length=1)]
-Number = Annotated[float, BeforeValidator(_plain_number), Field(allow_inf_nan=False)]
-Probability = Annotated[Number, Field(ge=0, lt=1)]
-Whole = Annotated[int, BeforeValidator(_plain_number)]
-Natural = Annotated[Whole, Field(ge=0)]
-PositiveWhole = Annotated[Whole, Field(gt=0)]
+Rows = Annotated[Annotated[Place, AfterValidator(_file_or_share)] | None, BeforeValidator(_rows)]
+Text = Annotated[str, Field(min_length=1), BeforeValidator(_word)]
+Price = Annotated[str, BeforeValidator(_price)]
+_number = BeforeValidator(_plain_number)  # stands last: what comes after it, pydantic leaves out of the JSON Schema
+PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False), _number]
+NonNegativeNumber = Annotated[float, Field(ge=0, allow_inf_nan=False), _number]
+Probability = Annotated[float, Field(ge=0, lt=1), _number]
+LayerDecay = Annotated[float, Field(gt=0, le=1), _number]
+PositiveWhole = Annotated[int, Field(gt=0), _number]
+NonNegativeWhole = Annotated[int, Field(ge=0), _number]
+Rehearsal = Annotated[NonNegativeWhole | PositiveShare | Literal["auto", "off"], BeforeValidator(_auto_or_off)]
+Length = Annotated[int, Field(ge=8), _number]
+Seed = Annotated[int, Field(ge=0, lt=2**32), _number]
 # Names of transformers, those that versions since 5.17 have in common
 Scheduler = Literal[
     "linear",
@@ -110,66 +139,52 @@ class Data(_Section):
     """Which text, and which columns of it."""
 
     train: Place = Field(description="File or folder with the training rows; relative paths start at the recipe.")
-    validation: str | None = Field(
+    validation: Rows = Field(
         "10%", description="File with the validation rows, or the share of the training rows to hold out, or none."
     )
-    test: str | None = Field(None, description="File with the test rows, or a share; scored once, at the end.")
+    test: Rows = Field(None, description="File with the test rows, or a share; scored once, at the end.")
     text: Text = Field("text", description="Column with the text.")
     label: Text = Field("label", description="Column with the label.")
-    labels: Annotated[list[Text], BeforeValidator(_words), Field(min_length=2)] | None = Field(
+    labels: Annotated[list[Text], Field(min_length=2), BeforeValidator(_words)] | None = Field(
         None, description="Label names in the order of their ids; by default sorted."
     )
-    max_length: Annotated[Whole, Field(ge=8)] | Literal["auto"] = Field(
+    max_length: Length | Literal["auto"] = Field(
         "auto", description="Longest row in tokens, special tokens included; longer rows are cut at the end."
     )
     empty_rows: Literal["drop", "refuse"] = Field(
         "drop", description="What to do with training rows that have no text; evaluation rows are never dropped."
     )
 
-    @field_validator("validation", "test", mode="before")
-    @classmethod
-    def _none(cls, value: Any) -> Any:
-        return None if value in ("none", "None") or value is False else value
-
-    @field_validator("validation", "test")
-    @classmethod
-    def _file_or_share(cls, value: str | None) -> str | None:
-        if value is not None and value.strip().endswith(("%", "％")):
-            share = parse_share(value)
-            if not 0 < share < 1:
-                raise ValueError(f"'{value}' leaves nothing on one side; hold out for example 10%")
-        return value
-
     @field_validator("labels")
     @classmethod
     def _each_once(cls, value: list[str] | None) -> list[str] | None:
         if value is not None and len(set(value)) < len(value):
-            raise ValueError("a label is named twice")
+            raise ValueError(_("a label is named twice"))
         return value
 
 
 class Learn(_Section):
     """What decides the result."""
 
-    num_train_epochs: Annotated[Number, Field(gt=0)] = Field(3.0, description="Passes over the training rows.")
+    num_train_epochs: PositiveNumber = Field(3.0, description="Passes over the training rows.")
     max_steps: PositiveWhole | None = Field(None, description="Steps in all, in place of epochs.")
     batch_size: PositiveWhole = Field(32, description="Examples of one optimizer step, over all devices.")
-    learning_rate: Annotated[Number, Field(gt=0)] = Field(5e-5, description="Highest learning rate.")
+    learning_rate: PositiveNumber = Field(5e-5, description="Highest learning rate.")
     lr_scheduler_type: Scheduler = Field(
         "linear", description="How the rate falls after warm-up, as transformers names it."
     )
-    warmup_steps: Natural | Share | Literal["auto"] = Field(
+    warmup_steps: NonNegativeWhole | Share | Literal["auto"] = Field(
         "auto", description="Steps, or share of all steps, of rising rate."
     )
-    layerwise_lr_decay: Annotated[Number, Field(gt=0, le=1)] = Field(
+    layerwise_lr_decay: LayerDecay = Field(
         1.0, description="Factor of the rate from each layer to the one below it; 1.0 is one rate for all."
     )
     dropout: Probability | None = Field(None, description="Replaces every dropout of the model; by default its own.")
-    weight_decay: Annotated[Number, Field(ge=0)] = Field(0.01, description="For weights, not for biases and norms.")
-    max_grad_norm: Annotated[Number, Field(ge=0)] = Field(1.0, description="Clip gradients to this norm; 0: never.")
-    class_weights: (
-        Literal["balanced"] | Annotated[dict[str, Annotated[Number, Field(gt=0)]], BeforeValidator(_words)] | None
-    ) = Field(None, description="Weight of each class in the loss: balanced, or label: weight for some.")
+    weight_decay: NonNegativeNumber = Field(0.01, description="For weights, not for biases and norms.")
+    max_grad_norm: NonNegativeNumber = Field(1.0, description="Clip gradients to this norm; 0: never.")
+    class_weights: Annotated[Literal["balanced"] | dict[str, PositiveNumber] | None, BeforeValidator(_words)] = Field(
+        None, description="Weight of each class in the loss: balanced, or label: weight for some."
+    )
     label_smoothing_factor: Probability = Field(0.0, description="Share of the target spread over all classes.")
     early_stopping_patience: PositiveWhole | None = Field(
         None, description="Stop after this many evaluations without a better one."
@@ -182,8 +197,8 @@ class Learn(_Section):
     )
     adam_beta1: Probability = Field(0.9, description="AdamW's decay of the mean of the gradient.")
     adam_beta2: Probability = Field(0.999, description="AdamW's decay of the mean of its square.")
-    adam_epsilon: Annotated[Number, Field(gt=0)] = Field(1e-8, description="AdamW's guard against division by zero.")
-    seed: Annotated[Whole, Field(ge=0, lt=2**32)] = Field(42, description="Of order, new weights and dropout.")
+    adam_epsilon: PositiveNumber = Field(1e-8, description="AdamW's guard against division by zero.")
+    seed: Seed = Field(42, description="Of order, new weights and dropout.")
 
 
 class Run(_Section):
@@ -194,14 +209,12 @@ class Run(_Section):
         "auto", description="Tokens that one micro-batch may hold; a step is cut into as many as it needs."
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where to compute.")
-    dataloader_num_workers: Natural | Literal["auto"] = Field("auto", description="Processes that read rows.")
-    rehearse: Annotated[Natural | PositiveShare | Literal["auto", "off"], BeforeValidator(_auto_or_off)] = Field(
-        "auto", description="The whole road on a sample before training: auto, off, steps, or share of the rows."
+    dataloader_num_workers: NonNegativeWhole | Literal["auto"] = Field("auto", description="Processes that read rows.")
+    rehearse: Annotated[NonNegativeWhole | PositiveShare | Literal["auto", "off"], BeforeValidator(_auto_or_off)] = (
+        Field("auto", description="The whole road on a sample before training: auto, off, steps, or share of the rows.")
     )
     report_to: list[Logger] = Field(["tensorboard"], description="Where else to log, as transformers names it.")
-    price_per_hour: Annotated[str, AfterValidator(_money)] | None = Field(
-        None, description="What the machine costs, with its currency: 3.5 CNY."
-    )
+    price_per_hour: Price | None = Field(None, description="What the machine costs, with its currency: 3.5 CNY.")
     keep_checkpoints: PositiveWhole = Field(2, description="Checkpoints that stay; the newest and the best always do.")
 
     @field_validator("report_to", mode="before")

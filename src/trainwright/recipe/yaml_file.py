@@ -51,7 +51,9 @@ def _text(path: Path) -> str:
         raise RecipeError(
             _("There is no recipe {file}.").format(file=path), hint or _("Write one: trainwright init YOUR_DATA")
         ) from None
-    except (UnicodeDecodeError, OSError) as error:
+    except OSError as error:
+        raise RecipeError(_("{file} cannot be read: {error}.").format(file=path, error=error.strerror)) from None
+    except UnicodeDecodeError as error:
         raise RecipeError(_("{file} is not a text file in UTF-8: {error}.").format(file=path, error=error)) from None
 
 

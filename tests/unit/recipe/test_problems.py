@@ -1,3 +1,12 @@
+from typing import get_args
+
+import pytest
+import yaml
+
+from trainwright.recipe.problems import _SCHEDULE_NEEDS
+from trainwright.recipe.schema import Scheduler
+
+
 def test_a_misspelt_key_names_the_nearest_and_its_line(refusal, least):
     message = refusal(least + "learn:\n  batch_size: 8\n  learning_rte: 1.0e-5\n")
     assert "recipe.yaml, line 5: learn.learning_rte is not a key; did you mean learn.learning_rate?" in message
@@ -94,3 +103,57 @@ def test_every_sentence_ends_once(refusal, least):
     for text in ("learn: {batch_sise: 1}\n", "output_dir: x\n", "learn: {seed: -1}\n", "learn: 3\n"):
         message = refusal(least + text)
         assert not any(doubled in message for doubled in ("..", "?.", ".?"))
+
+
+def test_a_value_that_does_not_fit_is_answered_with_what_does(refusal, least):
+    assert "0.06 does not fit: it takes a whole number (>= 0), a share such as 10%, auto." in refusal(
+        least + "learn: {warmup_steps: 0.06}\n"
+    )
+    assert "'soon' does not fit: it takes a whole number (> 0), a share such as 10%, auto." in refusal(
+        least + "learn: {eval_steps: soon}\n"
+    )
+    assert "0.1 does not fit: write a file, a share such as 10%, or none." in refusal(
+        least.replace("reviews.csv", "reviews.csv, validation: 0.1")
+    )
+    assert "3.5 does not fit: a price is an amount with its currency, such as 3.5 CNY." in refusal(
+        least + "run: {price_per_hour: 3.5}\n"
+    )
+    assert "put yes, no, on and off into quotes" in refusal(least + "learn: {class_weights: {yes: 2, no: 1}}\n")
+    assert "at least 2 are needed" in refusal(least.replace("reviews.csv", "reviews.csv, labels: [good]"))
+
+
+def test_shares_that_leave_nothing_to_train_on_are_refused(load, refusal, least):
+    for validation, test in (("60%", "40%"), ("50%", "60%")):
+        text = least.replace("reviews.csv", f"reviews.csv, validation: {validation}, test: {test}")
+        assert "nothing is left to train on" in refusal(text)
+    assert load(least.replace("reviews.csv", "reviews.csv, validation: 60%, test: 39%"))
+
+
+def test_early_stopping_needs_evaluations(load, refusal, least):
+    stopping = "learn: {early_stopping_patience: 2}\n"
+    assert load(least + stopping)
+    assert "data.validation is none" in refusal(least.replace("reviews.csv", "a.csv, validation: none") + stopping)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "needed"),
+    [("cosine_with_min_lr", "min_lr_rate: 0.1"), ("warmup_stable_decay", "num_decay_steps: 100")],
+)
+def test_a_schedule_that_needs_more_says_what_and_gets_it(load, refusal, least, schedule, needed):
+    asked = least + f"learn: {{lr_scheduler_type: {schedule}}}\n"
+    assert f"lr_scheduler_kwargs: {{{needed}}}" in refusal(asked)
+    assert load(asked + f"trainer: {{lr_scheduler_kwargs: {{{needed}}}}}\n").recipe.learn.lr_scheduler_type == schedule
+
+
+@pytest.mark.parametrize("schedule", get_args(Scheduler))
+def test_transformers_makes_every_schedule_that_passes(load, least, schedule):
+    """What a recipe may ask for must not fail later, in the middle of a run."""
+    import torch
+    from transformers import get_scheduler
+
+    needed = _SCHEDULE_NEEDS.get(schedule)
+    options = yaml.safe_load(needed) if needed else None
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    get_scheduler(schedule, optimizer, num_warmup_steps=2, num_training_steps=200, scheduler_specific_kwargs=options)
+    text = f"trainer: {{lr_scheduler_kwargs: {needed}}}\n" if needed else ""
+    assert load(least + f"learn: {{lr_scheduler_type: {schedule}}}\n" + text)

@@ -58,12 +58,16 @@ REFUSED = [
     (Data, "labels", ["good"]),
     (Data, "labels", ["good", "good"]),
     (Data, "labels", ["good", None]),
+    (Data, "train", ""),
+    (Data, "validation", ""),
+    (Data, "validation", True),
+    (Run, "price_per_hour", 3.5),
 ]
 
 
 @pytest.mark.parametrize(("kind", "name", "value"), REFUSED, ids=[f"{name}={value}" for _kind, name, value in REFUSED])
 def test_a_value_that_makes_no_sense_is_refused(kind, name, value):
-    given = {name: value} | ({"train": "a.csv"} if kind is Data else {})
+    given = ({"train": "a.csv"} if kind is Data else {}) | {name: value}
     with pytest.raises(ValidationError):
         kind(**given)
 
@@ -134,6 +138,10 @@ BAD = [
     {"lern": {}},
     {"learn": {"batch_sise": 8}},
     {"learn": {"warmup_steps": "six"}},
+    {"learn": {"batch_size": 0}},
+    {"learn": {"dropout": 1}},
+    {"learn": {"class_weights": {"good": -1}}},
+    {"data": {"train": "a.csv", "max_length": 7}},
     {"run": {"precision": "fp8"}},
     {"data": {"text": "t"}},
 ]

@@ -67,7 +67,7 @@ def test_a_missing_folder_and_a_file_taken_for_one_are_missing_recipes(tmp_path)
 
 
 def test_a_folder_is_not_a_recipe(tmp_path):
-    with pytest.raises(RecipeError, match="not a text file"):
+    with pytest.raises(RecipeError, match="cannot be read: Is a directory"):
         read_yaml(tmp_path)
 
 
