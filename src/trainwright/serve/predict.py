@@ -17,7 +17,7 @@ from transformers.utils import logging as transformers_logging
 from trainwright.errors import ModelError, UserError
 from trainwright.messages.text import _
 from trainwright.model.build import load_tokenizer
-from trainwright.model.locate import position_limit
+from trainwright.model.locate import locate
 from trainwright.plan.cut import cut_by_tokens
 from trainwright.runs.folder import RunFolder
 from trainwright.serve.table import Table
@@ -73,6 +73,7 @@ class Predictor:
                 _("There is no trained model in {folder}.").format(folder=folder),
                 _("A run has one when it has finished; go on with a stopped one: trainwright resume RUN"),
             )
+        found = locate(str(folder))  # without a tokenizer transformers makes an empty one, to which no word is known
         transformers_logging.set_verbosity_error()
         transformers_logging.disable_progress_bar()
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -80,7 +81,7 @@ class Predictor:
         self.model = AutoModelForSequenceClassification.from_pretrained(folder, dtype="float32").to(self.device).eval()
         config = self.model.config
         self.labels = [config.id2label[number] for number in range(config.num_labels)]
-        limits = [max_length, position_limit(config.to_dict()), _asked_limit(self.tokenizer)]
+        limits = [max_length, found.max_length, _asked_limit(self.tokenizer)]
         self.max_length = min([limit for limit in limits if limit] or [DEFAULT_LENGTH])
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:

@@ -1,5 +1,6 @@
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -63,6 +64,13 @@ def test_a_text_beyond_the_models_length_is_cut(run):
 
 def test_a_folder_without_a_model_says_how_to_get_one(tmp_path):
     with pytest.raises(ModelError, match="resume"):
+        Predictor(tmp_path)
+
+
+def test_a_folder_without_a_tokenizer_is_refused_and_not_read_with_an_empty_one(run, tmp_path):
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(run.model / name, tmp_path)
+    with pytest.raises(ModelError, match="no tokenizer"):
         Predictor(tmp_path)
 
 
