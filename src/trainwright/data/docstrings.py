@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import csv
-import importlib.metadata
+import importlib.util
+import logging
 import os
 import random
 import re
@@ -37,11 +38,14 @@ SHORTEST = 40  # characters; shorter ones ("Return the name.") could come from a
 LONGEST = 4000  # characters kept of a docstring: the rest is beyond any model's length
 MOST_FILES = 250  # of a library, sampled: torch alone has thousands
 MASK = "thislib"
+LEFT_OUT = {"tests", "testing", "_vendor"}  # folders: their texts are about others, or by others
 # What gives a library away without its name: import abbreviations and close relatives' names.
 GIVE_AWAYS = (
     "pytorch", "huggingface", "hugging face", "hf", "hub", "ndarray", "np", "pd", "plt", "mpl", "tf", "sklearn",
     "scipy", "lightning", "dataframe", "textualize", "pyplot", "axes3d", "tensorflow",
 )  # fmt: skip
+
+logger = logging.getLogger(__name__)
 
 
 def write_docstrings(target: Path, rows: int = 3000, seed: int = 0) -> Path:
@@ -54,7 +58,11 @@ def write_docstrings(target: Path, rows: int = 3000, seed: int = 0) -> Path:
     Raises:
         DataError: Too few of the libraries are installed with their sources.
     """
-    found = {name: collected for name in LIBRARIES if (collected := docstrings_of(name, seed))}
+    found = {name: docstrings_of(name, seed) for name in LIBRARIES}
+    missing = [name for name, texts in found.items() if not texts]
+    for name in missing:
+        logger.warning("The sources of %s are not here; its docstrings are left out.", name)
+        del found[name]
     if len(found) < FEWEST_LIBRARIES:
         raise DataError(
             _("Only {n} of the libraries whose docstrings are read are here: {names}.").format(
@@ -108,24 +116,16 @@ def balanced(found: dict[str, list[str]], rows: int, rng: random.Random) -> list
 
 
 def _sampled_files(library: str, seed: int) -> list[Path]:
-    """Source files of an installed library, without its tests and vendored copies; a sample where there are many."""
-    try:
-        listed = importlib.metadata.files(_distribution(library)) or []
-    except importlib.metadata.PackageNotFoundError:
+    """Source files of an installed library, found without importing it; a sample where there are many."""
+    spec = importlib.util.find_spec(library)
+    if spec is None or not spec.submodule_search_locations:
         return []
-    places = sorted(
-        str(file)
-        for file in listed
-        if file.suffix == ".py" and file.parts[0] == library and not {"tests", "_vendor", "testing"} & set(file.parts)
-    )
+    root = Path(spec.submodule_search_locations[0])
+    files = [file.relative_to(root) for file in root.rglob("*.py")]
+    places = sorted(file.as_posix() for file in files if not LEFT_OUT & set(file.parts))
     if len(places) > MOST_FILES:
         places = sorted(random.Random(f"{library}/{seed}").sample(places, MOST_FILES))
-    root = Path(str(importlib.metadata.distribution(_distribution(library)).locate_file("")))
     return [root / place for place in places]
-
-
-def _distribution(library: str) -> str:
-    return library.replace("_", "-")
 
 
 def _docstrings_in(path: Path) -> Iterator[str]:

@@ -13,6 +13,43 @@ def test_names_and_give_aways_are_masked_as_whole_words_in_any_case():
     assert masked == ("Calls thislib.nn of thislib and thislib.array; the thislib thislib, thislib text, enrichment")
 
 
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A package that is only a folder on the path, and that fails when it is imported."""
+    folder = tmp_path / "tiny_library"
+    for name in ("tests", "deep"):
+        (folder / name).mkdir(parents=True)
+    text = "A sentence about a thing that is long enough to be kept, "
+    (folder / "__init__.py").write_text(f'"""{text}at the top."""\nraise RuntimeError("imported")\n')
+    stray = "A text that is long enough to be kept, but no docstring."
+    (folder / "deep" / "one.py").write_text(f'"""{text}\n\n    deep   down."""\n"""{stray}"""\n')
+    (folder / "deep" / "two.py").write_text(f'"""{text}deep down."""\nclass A:\n    """Short."""\n')
+    (folder / "tests" / "test_one.py").write_text(f'"""{text}in a test."""\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_a_library_is_read_from_its_files_without_tests_repeats_and_short_texts(library):
+    text = "A sentence about a thing that is long enough to be kept, "
+    assert docstrings.docstrings_of("tiny_library") == [f"{text}at the top.", f"{text}deep down."]
+
+
+def test_of_a_huge_library_a_sample_is_read_that_depends_on_the_seed_only(library, monkeypatch):
+    monkeypatch.setattr(docstrings, "MOST_FILES", 1)
+    seen = [docstrings._sampled_files("tiny_library", seed) for seed in (*range(9), *range(9))]
+    assert {len(files) for files in seen} == {1}
+    assert seen[:9] == seen[9:]
+    assert len({files[0].name for files in seen}) > 1
+
+
+def test_a_library_that_is_not_here_is_left_out_and_noted(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(docstrings, "LIBRARIES", ("rich", "accelerate", "datasets", "torchmetrics", "not_there"))
+    monkeypatch.setattr(docstrings, "MOST_FILES", 10)
+    docstrings.write_docstrings(tmp_path / "x.csv", rows=20)
+    with open(tmp_path / "x.csv", newline="") as file:
+        assert {row["label"] for row in csv.DictReader(file)} == {"rich", "accelerate", "datasets", "torchmetrics"}
+    assert "not_there" in caplog.text
+
+
 def test_shares_are_equal_and_what_a_small_library_lacks_goes_to_the_others():
     found = {"a": [f"a{n}" for n in range(10)], "b": [f"b{n}" for n in range(100)], "c": [f"c{n}" for n in range(100)]}
     rows = docstrings.balanced(found, 90, random.Random(0))
