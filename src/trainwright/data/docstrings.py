@@ -42,8 +42,9 @@ LEFT_OUT = {"tests", "testing", "_vendor"}  # folders: their texts are about oth
 # What gives a library away without its name: import abbreviations and close relatives' names.
 GIVE_AWAYS = (
     "pytorch", "huggingface", "hugging face", "hf", "hub", "ndarray", "np", "pd", "plt", "mpl", "tf", "sklearn",
-    "scipy", "lightning", "dataframe", "textualize", "pyplot", "axes3d", "tensorflow",
+    "scipy", "lightning", "dataframe", "dataframes", "textualize", "pyplot", "axes3d", "tensorflow", "pa", "pyarrow",
 )  # fmt: skip
+CLASS_PREFIXES = ("Hf", "HF", "Rich", "Torch")  # at the start of a class name: HfApi, RichHandler, TorchScript
 
 logger = logging.getLogger(__name__)
 
@@ -143,9 +144,11 @@ def _docstrings_in(path: Path) -> Iterator[str]:
 
 
 def _pattern() -> re.Pattern[str]:
-    """Whole words, in any case, also as the beginning of a dotted or underlined name ("torch.nn", "hf_hub")."""
+    """Whole words in any case, also within dotted and underlined names ("torch.nn", "hf_hub"), and class prefixes."""
     words = sorted({*LIBRARIES, *(name.replace("_", " ") for name in LIBRARIES), *GIVE_AWAYS}, key=len, reverse=True)
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, words))})(?![A-Za-z0-9])", re.IGNORECASE)
+    whole = rf"(?i:{'|'.join(map(re.escape, words))})(?![A-Za-z0-9])"
+    prefix = rf"(?:{'|'.join(CLASS_PREFIXES)})(?=[A-Z][a-z])"
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{whole}|{prefix})")
 
 
 _PATTERN = _pattern()

@@ -13,6 +13,20 @@ def test_names_and_give_aways_are_masked_as_whole_words_in_any_case():
     assert masked == ("Calls thislib.nn of thislib and thislib.array; the thislib thislib, thislib text, enrichment")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("raises HfHubHTTPError, see HfApi", "raises thislibHubHTTPError, see thislibApi"),
+        ("a RichHandler of TorchScript", "a thislibHandler of thislibScript"),
+        ("pa.table of pyarrow; DataFrames", "thislib.table of thislib; thislib"),
+        ("NumPy-like, hf_hub_download", "thislib-like, thislib_thislib_download"),
+        ("a spare path, Richard, richly, Torches, half", "a spare path, Richard, richly, Torches, half"),
+    ],
+)
+def test_joined_names_are_masked_and_words_that_only_look_alike_are_not(text, expected):
+    assert docstrings.masked(text) == expected
+
+
 @pytest.fixture
 def library(tmp_path, monkeypatch):
     """A package that is only a folder on the path, and that fails when it is imported."""
