@@ -29,7 +29,10 @@ def main() -> None:
 
     parts = rows.map(tokenise, batched=True, remove_columns=rows.column_names).train_test_split(0.1, seed=0)
 
-    model = AutoModelForSequenceClassification.from_pretrained(options.model, num_labels=len(labels))
+    names = dict(enumerate(labels))
+    model = AutoModelForSequenceClassification.from_pretrained(
+        options.model, id2label=names, label2id={label: number for number, label in names.items()}
+    )
     arguments = TrainingArguments(
         output_dir=options.output,
         per_device_train_batch_size=16,
@@ -51,6 +54,7 @@ def main() -> None:
     trainer.train()
     print(trainer.evaluate())
     trainer.save_model(str(Path(options.output) / "model"))
+    tokenizer.save_pretrained(Path(options.output) / "model")  # a whole folder: trainwright predict guide-run FILE
 
 
 def parse() -> argparse.Namespace:
