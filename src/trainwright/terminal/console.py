@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -20,5 +21,6 @@ class PatientConsole(Console):
 def discard_output() -> None:
     """Send standard output to nowhere, so that nothing written or flushed later can fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    with contextlib.suppress(OSError, ValueError):  # closed, or no file: then nothing can be written to it anyway
+        os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

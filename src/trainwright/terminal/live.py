@@ -180,7 +180,9 @@ class LiveView:
         elif kind in ("log", "progress") and self._is_time_for(kind):
             self._say(self._log_line(event) if kind == "log" else f"  {self._doing()}")
         elif kind == "evaluate" and not event.get("rehearsal"):
-            shown = ", ".join(f"{name} {value:.4f}" for name, value in event["metrics"].items() if name in SCORES)
+            shown = ", ".join(
+                f"{name} {score_or_word(value)}" for name, value in event["metrics"].items() if name in SCORES
+            )
             self._say(_("  step {step}: validation {scores}").format(step=event["step"], scores=shown))
         elif kind == "finding":
             self._say(f"  ! {event['finding']['message']}")
@@ -245,6 +247,11 @@ def phase_name(phase: str) -> str:
 def number_or_word(value: Any) -> str:
     """A number with four digits; what is no number (nan, inf) as it is; None as n/a."""
     return format_number(value) if value is None or isinstance(value, (int, float)) else str(value)
+
+
+def score_or_word(value: Any) -> str:
+    """A score or loss with four decimals; what is no number (nan, inf) as it is."""
+    return f"{value:.4f}" if isinstance(value, (int, float)) else str(value)
 
 
 def sparkline(values: list[float], width: int) -> str:

@@ -1,4 +1,6 @@
 import io
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
@@ -80,6 +82,33 @@ def test_a_loss_that_is_not_a_number_is_shown_as_such(made_up_run, shown):
     with LiveView(folder, console) as view:
         view.update()
     assert "loss nan" in text()
+
+
+def test_a_validation_score_that_is_not_a_number_is_shown_as_such(made_up_run, shown):
+    folder = made_up_run()
+    metrics = {"loss": float("nan"), "macro_f1": 0.3, "mcc": 0.0}
+    Journal(folder.journal, "1").write("evaluate", step=100, metrics=metrics, took=1.0, rehearsal=False)
+    console, text = shown(terminal=False)
+    with LiveView(folder, console) as view:
+        view.update()
+    assert "step 100: validation loss nan, macro_f1 0.3000, mcc 0.0000" in text()
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_standard_output_that_is_closed_meanwhile_makes_the_view_silent(made_up_run, plain):
+    code = f"""
+import sys
+from pathlib import Path
+from rich.console import Console
+from trainwright.runs.folder import RunFolder
+from trainwright.terminal.live import LiveView
+with LiveView(RunFolder(Path(sys.argv[1])), Console(force_terminal={not plain}), plain={plain}) as view:
+    sys.stdout.close()
+    view.update()
+    view.update()
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(made_up_run().path)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_progress_of_preparing_is_shown(made_up_run, shown):
