@@ -23,7 +23,7 @@ CONFUSION = [[40, 8, 2], [6, 20, 4], [1, 3, 66]]
 
 @pytest.fixture
 def made_up_run(tmp_path: Path) -> Callable[..., RunFolder]:
-    """Makes a run folder: ``made_up_run(state="failed", steps=100)``."""
+    """Makes a run folder: ``made_up_run(state="failed", steps=100)``; ``began``: training did."""
 
     def make(
         state: str = "finished",
@@ -38,6 +38,7 @@ def made_up_run(tmp_path: Path) -> Callable[..., RunFolder]:
         plan: dict[str, Any] | None = None,
         price: str | None = None,
         took: float = 0.5,
+        began: bool = True,
     ) -> RunFolder:
         folder = RunFolder(tmp_path / "reviews-20260101-120000")
         folder.journal.mkdir(parents=True)
@@ -49,7 +50,8 @@ def made_up_run(tmp_path: Path) -> Callable[..., RunFolder]:
         made = {"steps": steps, "steps_per_epoch": steps, "warmup_steps": 6, "eval_steps": 20, "save_steps": 20}
         made |= {"logging_steps": 1, "precision": "bf16", "tokens_per_micro_batch": 2048, "rehearsal_steps": 4}
         folder.write_plan(Plan(**(made | {"device": "cpu", "price_per_hour": price} | (plan or {}))))
-        _write_journal(folder, steps, losses, curve, padding, took)
+        if began:
+            _write_journal(folder, steps, losses, curve, padding, took)
         if state == "finished":
             _write_results(folder, steps, labels, confusion)
         return folder

@@ -17,7 +17,8 @@ class RunFacts:
     Attributes:
         status: What the run is doing, or how it ended.
         values: Every value in force by dotted name.
-        logs: Log events of training by step; rehearsal_logs: those of the rehearsal.
+        logs: Log events of training by step.
+        phases: Phases that were begun, oldest first.
         evaluations: Evaluate events of training by step.
         saves: Save events by step.
         errors: Error events, oldest first.
@@ -29,7 +30,7 @@ class RunFacts:
     values: dict[str, Any]
     plan: Plan | None = None
     logs: list[dict[str, Any]] = field(default_factory=list)
-    rehearsal_logs: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[str] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     saves: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
@@ -51,7 +52,7 @@ def facts_of(folder: RunFolder) -> RunFacts:
         values={name: choice.value for name, choice in folder.resolved().items()},
         plan=folder.plan(),
         logs=steps_of(events, "log"),
-        rehearsal_logs=steps_of(events, "log", rehearsal=True),
+        phases=[event["phase"] for event in events if event["event"] == "phase"],
         evaluations=steps_of(events, "evaluate"),
         saves=steps_of(events, "save"),
         errors=[event for event in events if event["event"] == "error"],

@@ -25,7 +25,7 @@ def ended_with_error(facts: RunFacts) -> Finding | None:
     if facts.status.state not in ("failed", "refused"):
         return None
     error = facts.errors[-1] if facts.errors else {}
-    rehearsing = bool(facts.rehearsal_logs) and not facts.logs
+    rehearsing = "rehearse" in facts.phases and "train" not in facts.phases
     return Finding(
         "run.rehearsal-failed" if rehearsing else f"run.{facts.status.state}",
         "error",
@@ -42,14 +42,14 @@ def loss_lost(facts: RunFacts) -> Finding | None:
     lost = next((event["step"] for event in facts.logs if not _is_number(event["loss"])), None)
     if lost is None:
         return None
-    rate = float(facts.values.get("learn.learning_rate", 0.0))
+    rate = facts.values.get("learn.learning_rate")
     return Finding(
         "learning.loss-lost",
         "error",
         _("The loss is not a number from step {step} on.").format(step=lost),
         {"step": lost, "learning_rate": rate},
         _("Lower the learning rate."),
-        {"learn.learning_rate": _round(rate / 5)},
+        {"learn.learning_rate": _round(float(rate) / 5)} if rate else {},
     )
 
 

@@ -20,10 +20,18 @@ def test_a_failed_run_says_why_and_what_to_do(made_up_run):
 
 
 def test_a_failed_rehearsal_is_told_from_a_failed_run(made_up_run):
-    folder = made_up_run(state="failed", because="out of memory", steps=0)
-    journal = Journal(folder.journal, "0")
-    journal.write("log", step=1, loss=1.0, rehearsal=True, real_tokens=1, padded_tokens=1, step_seconds=1, steps=1)
+    folder = made_up_run(state="failed", because="out of memory", steps=0, began=False)
+    Journal(folder.journal, "0").write("phase", phase="rehearse")  # it may fail before its first step is logged
     assert "rehearsal" in found(folder)["run.rehearsal-failed"].message
+
+
+def test_a_failure_before_the_first_log_line_of_training_is_no_failed_rehearsal(made_up_run):
+    folder = made_up_run(state="failed", because="out of memory", steps=0, began=False)
+    journal = Journal(folder.journal, "0")
+    journal.write("phase", phase="rehearse")
+    journal.write("log", step=1, loss=1.0, rehearsal=True, real_tokens=1, padded_tokens=1, step_seconds=1, steps=1)
+    journal.write("phase", phase="train")
+    assert "run.failed" in found(folder)
 
 
 def test_a_lost_loss_names_its_first_step_and_a_lower_rate(made_up_run):
@@ -31,6 +39,12 @@ def test_a_lost_loss_names_its_first_step_and_a_lower_rate(made_up_run):
     finding = found(folder)["learning.loss-lost"]
     assert finding.evidence["step"] == 41
     assert finding.change == {"learn.learning_rate": 1e-5}
+
+
+def test_without_a_known_rate_none_is_proposed(made_up_run):
+    folder = made_up_run(losses=lambda step: float("nan"))
+    (folder.path / "resolved.json").unlink()
+    assert found(folder)["learning.loss-lost"].change == {}
 
 
 def test_infinite_loss_is_lost_too(made_up_run):
