@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import unicodedata
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +17,12 @@ from matplotlib.figure import Figure
 # Colours that stand for variables of the page's style sheet; matplotlib writes them as they are here.
 INK, FAINT, ONE, TWO, THREE, ON_DARK = "#010101", "#020202", "#030303", "#040404", "#050505", "#060606"
 VARIABLES = {INK: "--ink-2", FAINT: "--line", ONE: "--c1", TWO: "--c2", THREE: "--c3", ON_DARK: "--card"}
+PIXELS_PER_INCH = 100  # at the natural size, where letters are about as large as those of the page's small print
 POINTS = 400  # of a curve: more than a screen shows
 SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text, in the page's font
     "svg.hashsalt": "trainwright",  # the same chart gives the same bytes
+    "text.parse_math": False,  # a label may hold dollar signs
     "font.size": 10,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
@@ -112,9 +116,11 @@ def confusion(counts: np.ndarray, labels: Sequence[str], true_name: str, predict
         counts: Shape (classes, classes); rows are the true classes.
     """
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    side = min(7.0, 1.6 + 0.36 * len(labels))
+    across, down = [shortened(name, 18) for name in labels], [shortened(name, 22) for name in labels]
+    cell = max(0.3, min(0.8, 4.5 / len(labels)))  # inches; a count of three digits fits into the least of them
     with rc_context(SETTINGS | {"axes.grid": False, "axes.spines.left": False, "axes.spines.bottom": False}):
-        figure, axes = _figure(side, side * 0.92)
+        leaning = 0.65 * max(map(_inches, across))  # names below lean by 40 degrees
+        figure, axes = _figure(cell * len(labels) + max(map(_inches, down)) + 0.4, cell * len(labels) + leaning + 0.4)
         for row in range(len(labels)):
             for column in range(len(labels)):
                 if counts[row, column]:
@@ -127,8 +133,8 @@ def confusion(counts: np.ndarray, labels: Sequence[str], true_name: str, predict
                         axes.text(column, row, count, ha="center", va="center", fontsize=8.5, color=ink)
         axes.set_xlim(-0.5, len(labels) - 0.5)
         axes.set_ylim(len(labels) - 0.5, -0.5)
-        axes.set_xticks(range(len(labels)), [shortened(name, 18) for name in labels], rotation=40, ha="right")
-        axes.set_yticks(range(len(labels)), [shortened(name, 22) for name in labels])
+        axes.set_xticks(range(len(labels)), across, rotation=40, ha="right")
+        axes.set_yticks(range(len(labels)), down)
         axes.set_xlabel(predicted_name)
         axes.set_ylabel(true_name)
         return _svg(figure)
@@ -152,6 +158,11 @@ def shortened(text: str, letters: int) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
+def _inches(text: str) -> float:
+    """About how wide a text is at 10 points; a Chinese letter is twice as wide as a Latin one."""
+    return 0.085 * sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
 def _figure(width: float, height: float) -> tuple[Figure, Any]:
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
@@ -169,11 +180,15 @@ def _square(column: int, row: int, colour: str, strength: float) -> Any:
 def _svg(figure: Figure) -> str:
     """The figure as an SVG element: the page's colours, font and width; ids that no other chart has."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():
+        # Only the width of a letter is taken from matplotlib's font; the page's fonts have those that it lacks.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    natural = round(float(figure.get_figwidth()) * PIXELS_PER_INCH)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', rf'\1 style="--natural: {natural}px"', svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r"font: ([\d.]+px) '[^']*'[^;\"]*", r"font-size: \1", svg)
     svg = re.sub(r"font-family: [^;\"]*;?", "", svg)

@@ -1,6 +1,8 @@
 import re
+import warnings
 
 import numpy as np
+import pytest
 
 from trainwright.report import charts
 
@@ -43,6 +45,34 @@ def test_a_confusion_matrix_shows_each_count_that_is_not_zero():
     shown = re.findall(r">(\d+)</text>", svg)
     assert sorted(map(int, shown)) == [2, 17, 30]
     assert "是" in svg
+
+
+def test_drawing_chinese_says_nothing_about_fonts():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        charts.bars(["好评", "差评"], [("训练", [1, 2])])
+
+
+@pytest.mark.parametrize("label", ["$5 to $10", "$\\frac{$", "a_b^c"])
+def test_a_label_with_the_signs_of_a_formula_is_shown_as_it_is(label):
+    svg = charts.confusion(np.eye(2, dtype=int), [label, "other"], "true", "predicted")
+    assert svg.count(f">{label}</text>") == 2
+
+
+def test_a_matrix_of_two_classes_is_not_blown_up_to_the_width_of_the_page():
+    assert matrix_width(["a", "b"]) < 400 < matrix_width("abcdefghij") < matrix_width("abcdefghijklmnopqrst")
+
+
+def test_a_matrix_makes_room_for_long_names():
+    cells = matrix_width(["a", "b"])
+    assert matrix_width(["a" * 20, "b"]) > cells + 100
+    assert matrix_width(["好" * 20, "b"]) > cells + 200
+
+
+def matrix_width(labels):
+    """The natural width in CSS pixels of a matrix of these labels."""
+    svg = charts.confusion(np.eye(len(labels), dtype=int), list(labels), "true", "predicted")
+    return float(re.search(r"--natural: (\d+)px", svg)[1])
 
 
 def test_a_histogram_of_one_length_can_be_drawn():
