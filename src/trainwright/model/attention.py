@@ -55,17 +55,50 @@ def unpadded_attention(
 
     if attention_mask is not None or sum(row_lengths) != query.shape[2]:
         raise ValueError(f"packed rows of {sum(row_lengths)} tokens in all, but {query.shape[2]} tokens came")
+    causal = bool(getattr(module, "is_causal", False))
+    if query.device.type == "cpu" and (dropout > 0 or max(row_lengths) <= CPU_PLAIN_TOKENS):
+        return _plain(query, key, value, tuple(row_lengths), dropout, scaling, causal, sliding_window), None
     groups = [(length, len(list(rows))) for length, rows in itertools.groupby(row_lengths)]
     sizes = [length * rows for length, rows in groups]
-    causal = bool(getattr(module, "is_causal", False))
     # split, not slices: the gradient of a slice is a tensor of zeros as large as the whole
-    parts = zip(*(states[0].split(sizes, dim=1) for states in (query, key, value)), strict=True)
+    query, key, value = (_all_heads(states, query.shape[1]) for states in (query, key, value))
+    parts = zip(*(states.squeeze(0).split(sizes, dim=1) for states in (query, key, value)), strict=True)
     mixed = []
     for (length, rows), (q, k, v) in zip(groups, parts, strict=True):
         out = _attend(_by_row(q, rows, length), _by_row(k, rows, length), _by_row(v, rows, length),
                       dropout, scaling, causal, sliding_window)  # fmt: skip
         mixed.append(out.permute(1, 2, 0, 3).reshape(rows * length, query.shape[1], query.shape[3]))
     return torch.cat(mixed).unsqueeze(0), None
+
+
+def _plain(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    row_lengths: tuple[int, ...],
+    dropout: float,
+    scaling: float | None,
+    causal: bool,
+    window: int | None,
+) -> torch.Tensor:
+    """By plain matrix products; shapes as in :func:`unpadded_attention`."""
+    import torch
+
+    from trainwright.model.row_attention import SINGLE_PRECISION_TOKENS, RowAttention, layout_of
+
+    heads, size = query.shape[1], query.shape[3]
+    half = query.dtype in (torch.bfloat16, torch.float16)
+    kind = torch.float32 if half and max(row_lengths) <= SINGLE_PRECISION_TOKENS else value.dtype
+    tokens_first = (_all_heads(states, heads).squeeze(0).transpose(0, 1).to(kind) for states in (query, key, value))
+    scale = size**-0.5 if scaling is None else scaling
+    layout = layout_of(row_lengths, heads)
+    mixed: torch.Tensor = RowAttention.apply(*tokens_first, layout, scale, dropout, causal, window)
+    return mixed.to(value.dtype).unsqueeze(0)
+
+
+def _all_heads(states: torch.Tensor, heads: int) -> torch.Tensor:
+    """Where several query heads share a key head: that head once for each of them."""
+    return states if states.shape[1] == heads else states.repeat_interleave(heads // states.shape[1], dim=1)
 
 
 def _by_row(states: torch.Tensor, rows: int, length: int) -> torch.Tensor:
@@ -82,35 +115,10 @@ def _attend(
     causal: bool,
     window: int | None,
 ) -> torch.Tensor:
-    """Attention within rows of equal length. Shapes (heads, rows, length, size); k and v may have fewer heads."""
-    import torch
+    """By torch's fused kernel, within rows of equal length. Shapes (heads, rows, length, size)."""
     from torch.nn import functional
 
-    if k.shape[0] != q.shape[0]:  # grouped queries: several query heads share a key head
-        k, v = (states.repeat_interleave(q.shape[0] // k.shape[0], dim=0) for states in (k, v))
-    length = q.shape[2]
-    mask = _visible(length, causal, window, q.device)
-    plain = q.device.type == "cpu" and (dropout > 0 or length <= CPU_PLAIN_TOKENS)
-    if not plain:
-        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)
-    weights = torch.matmul(q, k.transpose(2, 3)) * (q.shape[3] ** -0.5 if scaling is None else scaling)
-    if mask is not None:
-        weights = weights.masked_fill(~mask, float("-inf"))
-    weights = functional.dropout(torch.softmax(weights, dim=-1), dropout, training=dropout > 0)
-    return torch.matmul(weights.to(v.dtype), v)
+    from trainwright.model.row_attention import visible
 
-
-def _visible(length: int, causal: bool, window: int | None, device: Any) -> torch.Tensor | None:
-    """Which positions a position sees, shape (length, length); None if all."""
-    import torch
-
-    if not causal and (window is None or length <= window):
-        return None
-    places = torch.arange(length, device=device)
-    distance = places[:, None] - places[None, :]
-    visible = torch.ones(length, length, dtype=torch.bool, device=device)
-    if causal:
-        visible &= distance >= 0
-    if window is not None:
-        visible &= distance.abs() < window
-    return visible
+    mask = visible(q.shape[2], causal, window, q.device)
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)

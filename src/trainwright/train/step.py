@@ -12,6 +12,7 @@ import torch
 import transformers
 from torch import nn
 
+from trainwright.model.dropout import quick_dropout
 from trainwright.model.unpad import CannotUnpad, Unpadded
 from trainwright.train import loss
 from trainwright.train.batches import PackedBatches, PaddedBatches, can_be_packed
@@ -63,7 +64,7 @@ class ExactStep(transformers.Trainer):
         whole = self._over_ranks(sum(amounts))
         world = self.args.world_size
         total = torch.zeros((), device=self.args.device)
-        with self._weights_cast_once():
+        with self._weights_cast_once(), quick_dropout(self.model):
             for number, (batch, amount) in enumerate(zip(batches, amounts, strict=True)):
                 if amount == 0:
                     continue  # no label in it: its mean would be 0/0, its share of the step is nothing

@@ -20,6 +20,7 @@ from transformers.trainer_utils import EvalLoopOutput
 from trainwright.errors import CheckFailed, UserError
 from trainwright.runs.folder import RunFolder
 from trainwright.train import checkpoint, compat, evaluation, optimizer
+from trainwright.train.allocator import keep_freed_memory
 from trainwright.train.batches import PaddedBatches
 from trainwright.train.loaders import StepLoaders
 from trainwright.train.recorder import Recorder, StepCounter
@@ -147,6 +148,8 @@ class Trainer(ExactStep, StepLoaders):
             problem = checkpoint.problem_of(Path(resume_from_checkpoint))
             if problem:
                 raise CheckFailed(f"Cannot resume from {resume_from_checkpoint}: {problem}.")
+        if self.args.device.type == "cpu":
+            keep_freed_memory()
         return super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
 
     def _get_output_dir(self, trial: Any) -> str:
