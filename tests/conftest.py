@@ -26,7 +26,9 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     """Caches and home in a folder of the test's own, one locale, no proxy, no rental platform; English texts."""
     home = tmp_path_factory.mktemp("home")
     for name in list(os.environ):
-        if name.lower().endswith("_proxy") or name.startswith(("AutoDL", "Autodl", "TRAINWRIGHT_")):
+        if name.lower().endswith("_proxy") or name.startswith(
+            ("AutoDL", "Autodl", "TRAINWRIGHT_", "HF_", "MODELSCOPE_")
+        ):
             monkeypatch.delenv(name)
     for name in ("LANG", "LANGUAGE", "LC_MESSAGES", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""The process that prepares or trains, below the watcher: ``python -m trainwright.child KIND RUN LANGUAGE``.
+"""The process that fetches, prepares or trains, below the watcher: ``python -m trainwright.child KIND RUN LANGUAGE``.
 
 Whatever it has to say goes into the run's journal; what libraries print goes into the run's log.txt. Its exit code is
 that of errors.py.
@@ -6,8 +6,10 @@ that of errors.py.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from trainwright.recipe.load import choose, recipe_from_values
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
 
-KINDS = {"prepare": "prepare", "train": "0"}  # kind -> writer of its journal
+KINDS = {"fetch": "fetch", "prepare": "prepare", "train": "0"}  # kind -> writer of its journal
+PROGRESS_SECONDS = 0.5  # between two events while bytes come in
 
 
 def main(kind: str, path: str, language: str) -> int:
@@ -28,7 +31,7 @@ def main(kind: str, path: str, language: str) -> int:
     journal.write("start", pid=os.getpid(), phase=kind)
     folder.set_status(worker_pid=os.getpid())
     try:
-        prepare(folder, journal) if kind == "prepare" else train(folder, journal)
+        {"fetch": fetch, "prepare": prepare, "train": train}[kind](folder, journal)
     except TrainwrightError as error:
         journal.write("error", sync=True, **error_record(error))
         return error.exit_code
@@ -40,16 +43,37 @@ def main(kind: str, path: str, language: str) -> int:
     return 0
 
 
+def fetch(folder: RunFolder, journal: Journal) -> None:
+    """Bring the model from a hub; writes model.json. Where the run had one, the same revision from the same hub."""
+    from trainwright.model.hub import split_revision
+    from trainwright.model.hub_fetch import fetch as fetch_model
+
+    recipe = recipe_from_values(folder.resolved())
+    before = folder.model_source()
+    model = f"{split_revision(recipe.model)[0]}@{before.revision}" if before and before.revision else recipe.model
+    journal.write("phase", phase="fetch")
+    last = 0.0
+
+    def progress(done: int, total: int, unit: str) -> None:
+        nonlocal last
+        if done >= total or time.monotonic() - last > PROGRESS_SECONDS:
+            last = time.monotonic()
+            journal.write("progress", phase="fetch", done=done, total=total, unit=unit)
+
+    source = fetch_model(model, recipe.hub, progress)
+    folder.write_model_source(dataclasses.replace(source, model=recipe.model))
+
+
 def prepare(folder: RunFolder, journal: Journal) -> None:
     """Audit and tokenise the run's data; writes data.json."""
     from trainwright.data.prepare import prepare as prepare_data
     from trainwright.data.request import request_for
     from trainwright.machine.places import cache_root
-    from trainwright.model.locate import locate
+    from trainwright.model.locate import model_of
 
     values = folder.resolved()
     recipe = recipe_from_values(values)
-    model = locate(recipe.model)
+    model = model_of(folder)
     machine = folder.machine()
     assert machine is not None
     journal.write("phase", phase="prepare")

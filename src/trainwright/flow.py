@@ -20,12 +20,15 @@ from trainwright.launch.local import Observer, is_alive, run_child, signal_group
 from trainwright.machine.look import look
 from trainwright.machine.places import cache_root, default_runs_root
 from trainwright.messages.text import _
-from trainwright.model.locate import LocalModel, locate
+from trainwright.model.check import LocalModel, head_finding, padding_finding
+from trainwright.model.hub_fetch import still_whole
+from trainwright.model.locate import comes_from_hub, model_of, source_here
 from trainwright.plan.choose import make_plan
 from trainwright.recipe.load import LoadedRecipe, choose, load_recipe, recipe_from_values
 from trainwright.records import Machine
 from trainwright.runs import folder as runs
 from trainwright.runs.folder import RunFolder
+from trainwright.runs.journal import Journal
 
 # Shows a run while it goes on; made by whoever calls, since faces stand above the flow.
 Watch = Callable[[RunFolder], AbstractContextManager[Observer]]
@@ -72,8 +75,9 @@ def resume(folder: RunFolder, watch: Watch) -> RunFolder:
 def carry_on(folder: RunFolder, watch: Watch) -> RunFolder:
     """The road of a run, from wherever it stands."""
     with watch(folder) as view, ending_written_down(folder):
-        model = find_model(folder)
+        model = find_model(folder, view)
         prepare_data(folder, model, view)
+        note_model(folder, model)
         write_plan(folder)
         train(folder, view)
     return folder
@@ -100,9 +104,38 @@ def show_in_panel(folder: RunFolder, machine: Machine, panel: Path = Path("/root
             (panel / folder.id).symlink_to(folder.tensorboard)
 
 
-def find_model(folder: RunFolder) -> LocalModel:
-    """Find the model folder that the recipe names."""
-    return locate(recipe_from_values(folder.resolved()).model)
+def find_model(folder: RunFolder, view: Observer) -> LocalModel:
+    """The model of the run: here already, or fetched from a hub once. From then on the run reads its folder only.
+
+    Raises:
+        ModelError: It cannot be had, or lacks what training needs.
+        Stopped: Stopped on request; what has come is kept.
+    """
+    recipe = recipe_from_values(folder.resolved())
+    source = folder.model_source()
+    if source is None and not comes_from_hub(recipe.model):
+        folder.write_model_source(source_here(recipe.model))
+    elif source is None or not still_whole(source):
+        folder.set_status(state="preparing")
+        if run_child("fetch", folder, view):
+            raise Stopped(_("Stopped while fetching the model."), resume_line(folder))
+        source = folder.model_source()
+        assert source is not None
+        if recipe.hub == "auto":
+            folder.write_resolved(choose(folder.resolved(), "hub", source.hub, source.because))
+    return model_of(folder)
+
+
+def note_model(folder: RunFolder, model: LocalModel) -> None:
+    """Say what the model's own head and padding mean for the labels of the data."""
+    prepared = folder.prepared()
+    assert prepared is not None
+    found = [head_finding(model, prepared.labels), padding_finding(model)]
+    journal = Journal(folder.journal, "watcher")
+    for finding in found:
+        if finding is not None:
+            journal.write("finding", finding=finding)
+    journal.close()
 
 
 def prepare_data(folder: RunFolder, model: LocalModel, view: Observer) -> None:

@@ -46,6 +46,38 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class ModelFile:
+    """One file of a model: name, bytes, and the SHA-256 it was verified to have; None where the hub lists none."""
+
+    name: str
+    size: int
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where the model of a run came from; written once, so that a resumed run loads the same bytes.
+
+    Attributes:
+        model: What the recipe says.
+        folder: Where it lies on this machine.
+        because: How it was found, in words.
+        hub: local, packaged, hf, hf-mirror or modelscope.
+        endpoint: Address that was asked; None if none was.
+        revision: Commit (on ModelScope: the branch or tag) that was fetched; None for a folder.
+        files: What was fetched; empty for a folder.
+    """
+
+    model: str
+    folder: str
+    because: str
+    hub: str
+    endpoint: str | None = None
+    revision: str | None = None
+    files: list[ModelFile] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Split:
     """One part of the prepared data.
 

@@ -16,5 +16,5 @@ def diagnose(folder: RunFolder) -> list[Finding]:
     What the data audit found is in data.json and is not repeated here.
     """
     facts = facts_of(folder)
-    found = [finding for rule in RULES if (finding := rule(facts))]
+    found = [*facts.noted, *(finding for rule in RULES if (finding := rule(facts)))]
     return sorted(found, key=lambda finding: _ORDER[finding.severity])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainwright.records import Plan
+from trainwright.records import Finding, Plan, from_plain
 from trainwright.runs.folder import RunFolder, Status
 from trainwright.runs.journal import read_events, steps_of
 
@@ -22,6 +22,7 @@ class RunFacts:
         evaluations: Evaluate events of training by step.
         saves: Save events by step.
         errors: Error events, oldest first.
+        noted: Findings that were made on the way; the latest of each kind.
         validation: Scores on validation, as results.json has them.
         best_step: Step of the best model.
     """
@@ -34,6 +35,7 @@ class RunFacts:
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     saves: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
+    noted: list[Finding] = field(default_factory=list)
     validation: dict[str, Any] | None = None
     best_step: int | None = None
 
@@ -47,6 +49,7 @@ def facts_of(folder: RunFolder) -> RunFacts:
     """Read the facts of a run, whatever state it is in."""
     events = read_events(folder.journal) if folder.journal.is_dir() else []
     results = folder.results() or {}
+    noted = [event for event in events if event["event"] == "finding"]
     return RunFacts(
         status=folder.status(),
         values={name: choice.value for name, choice in folder.resolved().items()},
@@ -56,6 +59,7 @@ def facts_of(folder: RunFolder) -> RunFacts:
         evaluations=steps_of(events, "evaluate"),
         saves=steps_of(events, "save"),
         errors=[event for event in events if event["event"] == "error"],
+        noted=list({event["finding"]["id"]: from_plain(Finding, event["finding"]) for event in noted}.values()),
         validation=results.get("validation"),
         best_step=results.get("best_step"),
     )

@@ -53,7 +53,7 @@ class Interrupt:
 
 
 def run_child(kind: str, folder: RunFolder, observer: Observer) -> int:
-    """Run ``prepare`` or ``train`` of a run in a process of its own, and wait for it.
+    """Run ``fetch``, ``prepare`` or ``train`` of a run in a process of its own, and wait for it.
 
     Returns:
         0, or the exit code of :mod:`trainwright.errors` for a stop that was asked for.
@@ -70,14 +70,14 @@ def run_child(kind: str, folder: RunFolder, observer: Observer) -> int:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=child_environment(os.environ),
+            env=child_environment(os.environ) | ({} if kind == "fetch" else offline(os.environ)),
         )
         interrupt.child = child
         while child.poll() is None:
             observer.update()
             time.sleep(1 / LOOKS_PER_SECOND)
     observer.update()
-    if child.returncode != 0 and not (interrupt.count and kind == "prepare"):
+    if child.returncode != 0 and not (interrupt.count and kind in ("fetch", "prepare")):
         raise _reported_error(folder, child.pid, child.returncode, interrupt.count)
     return child.returncode
 
@@ -111,6 +111,11 @@ def child_environment(given: Mapping[str, str]) -> dict[str, str]:
     quiet = {"PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "true"}
     waiting = {} if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(given) else {"GOMP_SPINCOUNT": SPINS}
     return {**given, **quiet, **waiting}
+
+
+def offline(given: Mapping[str, str]) -> dict[str, str]:
+    """Keeps a child that has its model from asking a hub again; whoever has set it otherwise is left alone."""
+    return {} if "HF_HUB_OFFLINE" in given else {"HF_HUB_OFFLINE": "1"}
 
 
 def _reported_error(folder: RunFolder, pid: int, code: int, asked: int) -> TrainwrightError:

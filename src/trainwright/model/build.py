@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pickle import UnpicklingError  # the kind of error only; nothing is unpickled here
 from typing import TYPE_CHECKING, Any
 
 from trainwright.errors import ModelError
@@ -26,7 +27,9 @@ def build_classifier(folder: Path, labels: list[str], dropout: float | None, see
     """
     from transformers import AutoConfig, AutoModelForSequenceClassification, set_seed
 
-    config = AutoConfig.from_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    if config.pad_token_id is None:
+        config.pad_token_id = load_tokenizer(folder).pad_token_id
     config.num_labels = len(labels)
     config.id2label = dict(enumerate(labels))
     config.label2id = {name: number for number, name in enumerate(labels)}
@@ -38,7 +41,14 @@ def build_classifier(folder: Path, labels: list[str], dropout: float | None, see
         model = AutoModelForSequenceClassification.from_pretrained(
             folder, config=config, dtype="float32", ignore_mismatched_sizes=True
         )
-    except ValueError as error:
+    except UnpicklingError as error:  # torch's safe loader: the file holds more than weights
+        raise ModelError(
+            _("The weights in {folder} are a pickle that holds more than weights, and are not read: {error}").format(
+                folder=folder, error=str(error).splitlines()[0]
+            ),
+            _("Choose a model with model.safetensors."),
+        ) from None
+    except (ValueError, OSError) as error:
         raise ModelError(
             _("{folder} cannot be used for text classification: {error}").format(
                 folder=folder, error=str(error).splitlines()[0]
@@ -49,10 +59,17 @@ def build_classifier(folder: Path, labels: list[str], dropout: float | None, see
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model folder; never runs code from the folder."""
+    """The tokenizer of a model folder; never runs code from the folder.
+
+    A model without a token for padding (GPT-2, Llama) pads with its end token: padded places are masked, so only that
+    there is one matters. It is saved with the trained model.
+    """
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    if tokenizer.pad_token is None and tokenizer.eos_token is not None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
 
 
 def set_dropout(config: Any, probability: float) -> list[str]:

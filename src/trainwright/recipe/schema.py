@@ -230,7 +230,13 @@ class Recipe(_Section):
 
     name: Text = Field(description="Name of the run; by default that of the training file.")
     task: Literal["text-classification"] = Field("text-classification", description="What is learned.")
-    model: Place = Field(description="Model folder, packaged:NAME, or hub id such as google-bert/bert-base-chinese.")
+    model: Place = Field(
+        description="Model folder, packaged:NAME, or hub id such as google-bert/bert-base-chinese, with @REVISION if "
+        "it is to be a certain one."
+    )
+    hub: Literal["auto", "hf", "hf-mirror", "modelscope", "local"] = Field(
+        "auto", description="Where a hub id is fetched from; auto: the first that answers with weights; local: nowhere."
+    )
     data: Data
     learn: Learn = Learn()
     run: Run = Run()

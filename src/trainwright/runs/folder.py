@@ -2,7 +2,7 @@
 
 runs/<id>/
   recipe.yaml  resolved.json         as given; every value in force with its origin
-  machine.json  data.json  plan.json what was found and decided
+  machine.json  model.json  data.json  plan.json   what was found and decided
   journal/                           append-only events, one file per writer (see journal.py)
   status.json                        state, step, pid, host, heartbeat; written atomically
   checkpoints/checkpoint-500/        Hugging Face's own layout, plus manifest.json
@@ -30,10 +30,12 @@ from trainwright.records import (
     Choice,
     Finding,
     Machine,
+    ModelSource,
     Plan,
     Prepared,
     from_plain,
     read_json,
+    to_plain,
     write_json,
 )
 
@@ -142,6 +144,13 @@ class RunFolder:
     def write_machine(self, machine: Machine) -> None:
         write_json(self.path / "machine.json", machine)
 
+    def model_source(self) -> ModelSource | None:
+        plain = read_json(self.path / "model.json")
+        return from_plain(ModelSource, plain) if plain else None
+
+    def write_model_source(self, source: ModelSource) -> None:
+        write_json(self.path / "model.json", {"format": FORMAT} | to_plain(source))
+
     def prepared(self) -> Prepared | None:
         plain = read_json(self.path / "data.json")
         return from_plain(Prepared, plain["prepared"]) if plain and plain.get("prepared") else None
@@ -158,8 +167,6 @@ class RunFolder:
         return from_plain(Plan, plain) if plain else None
 
     def write_plan(self, plan: Plan) -> None:
-        from trainwright.records import to_plain
-
         write_json(self.path / "plan.json", {"format": FORMAT} | to_plain(plan))
 
     def results(self) -> dict[str, Any] | None:

@@ -1,13 +1,13 @@
 """The journal: append-only events of a run, one JSON object a line, one file per writer and start.
 
 ``journal/<host>-<rank>-<attempt>.jsonl`` is written by one process only, so no lock is needed and a training process
-never waits for a reader. The watcher's files have ``watcher`` in place of the rank, the preparing child's ``prepare``.
-A torn last line is skipped. For a step that was redone the latest attempt wins.
+never waits for a reader. The watcher's files have ``watcher`` in place of the rank, the preparing child's ``prepare``
+or ``fetch``. A torn last line is skipped. For a step that was redone the latest attempt wins.
 
 Events, beside ``event``, ``attempt``, ``wall`` (UTC, for people) and ``seconds`` (monotonic, since the file began):
 
     start      pid, phase
-    phase      phase: prepare | rehearse | train | evaluate | save | predict
+    phase      phase: fetch | prepare | rehearse | train | evaluate | save | predict
     progress   phase, done, total, unit
     cut        step, tokens_per_micro_batch, because; synced before the step that uses it
     log        step, epoch, loss, grad_norm, learning_rate, step_seconds, real_tokens, padded_tokens, micro_batches,

@@ -139,6 +139,9 @@ class LiveView:
     def _doing(self) -> str:
         progress = self.seen.progress
         if progress:
+            if progress["phase"] == "fetch":
+                line = _("Fetching the model: {done} of {total}")
+                return line.format(done=format_bytes(progress["done"]), total=format_bytes(progress["total"]))
             total = f"/{format_count(progress['total'])}" if progress.get("total") else ""
             done = format_count(progress["done"])
             return _("Preparing: {done}{total} {unit}").format(done=done, total=total, unit=progress["unit"])
@@ -235,6 +238,7 @@ SCORES = ("macro_f1", "accuracy", "mcc", "loss")
 def phase_name(phase: str) -> str:
     """A phase of the journal in words; empty for one that is over at once."""
     return {
+        "fetch": _("Finding the model"),
         "prepare": _("Preparing the data"),
         "rehearse": _("Rehearsing: the whole road on a sample"),
         "train": _("Training"),

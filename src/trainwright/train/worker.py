@@ -17,7 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from trainwright.errors import GaveUp, NothingToDo, RecipeError
 from trainwright.messages.text import _
-from trainwright.model.locate import locate
+from trainwright.model.locate import model_of
 from trainwright.recipe.load import recipe_from_values
 from trainwright.recipe.schema import Recipe
 from trainwright.records import Plan
@@ -85,7 +85,7 @@ def open_task(folder: RunFolder) -> tuple[Recipe, Plan, TextClassification]:
     plan, prepared = folder.plan(), folder.prepared()
     if plan is None or prepared is None:
         raise GaveUp(f"{folder.path} has no plan and no prepared data")
-    return recipe, plan, TextClassification(recipe, prepared, locate(recipe.model).folder)
+    return recipe, plan, TextClassification(recipe, prepared, model_of(folder).folder)
 
 
 def make_trainer(

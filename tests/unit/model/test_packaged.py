@@ -5,7 +5,7 @@ import pytest
 
 from trainwright.errors import ModelError
 from trainwright.model import packaged
-from trainwright.model.locate import locate, position_limit
+from trainwright.model.locate import locate
 from trainwright.model.packaged import PACKAGES, Packaged, packaged_folder
 
 
@@ -50,40 +50,3 @@ def test_the_quickstarts_encoder_is_the_file_that_is_expected(minilm):
     found = locate("packaged:all-minilm-l6-v2")
     assert found.folder == minilm
     assert found.max_length == 512
-
-
-def test_a_folder_is_checked_before_anything_is_trained(tmp_path, tiny_bert):
-    assert locate(str(tiny_bert)).max_length == 128
-    with pytest.raises(ModelError, match=r"no config\.json"):
-        locate(str(tmp_path))
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match="no weights"):
-        locate(str(tmp_path))
-    (tmp_path / "pytorch_model.bin").write_bytes(b"x")
-    with pytest.raises(ModelError, match="a pickle"):
-        locate(str(tmp_path))
-    (tmp_path / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 5\n")
-    with pytest.raises(ModelError, match="pointer"):
-        locate(str(tmp_path))
-    (tmp_path / "model.safetensors").write_bytes(b"w" * 2000)
-    with pytest.raises(ModelError, match="no tokenizer"):
-        locate(str(tmp_path))
-
-
-def test_a_model_that_is_neither_folder_nor_in_the_cache_says_so_and_offers_a_way(monkeypatch):
-    with pytest.raises(ModelError, match=r"nobody/nothing.*quickstart"):
-        locate("nobody/nothing")
-
-
-@pytest.mark.parametrize(
-    ("config", "limit"),
-    [
-        ({"model_type": "bert", "max_position_embeddings": 512}, 512),
-        ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
-        ({"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
-        ({"model_type": "t5"}, None),
-        ({"model_type": "deberta-v2", "max_position_embeddings": 512}, 512),
-    ],
-)
-def test_the_position_table_limits_the_length_and_hides_two_slots_in_roberta(config, limit):
-    assert position_limit(config) == limit
