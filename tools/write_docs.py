@@ -12,6 +12,7 @@ from typer.main import get_command
 sys.path.insert(0, str(Path(__file__).parent))  # this script is also loaded by a test, from elsewhere
 
 from benchmark_page import benchmark_page
+from models_page import models_page
 from recipe_page import recipe_page
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -31,6 +32,7 @@ def pages() -> dict[str, str]:
         "recipe.schema.json": recipe_schema(),
         "recipe.md": recipe_page(),
         "benchmarks.md": benchmark_page(),
+        "models.md": models_page(),
     }
 
 

@@ -120,7 +120,7 @@ def head_finding(model: LocalModel, labels: list[str]) -> Finding | None:
     """
     if not any("ForSequenceClassification" in name for name in model.config.get("architectures") or []):
         return None
-    rows = next((shape[0] for name, shape in weight_shapes(model.folder).items() if name.endswith(HEADS)), None)
+    rows = next((shape[0] for name, shape in weight_shapes(model.folder).items() if name in HEADS), None)
     names = [str(name) for _id, name in sorted(_ids(model.config.get("id2label")).items())]
     rows = rows if rows is not None else len(names) or None
     evidence = {"model": names or rows, "data": labels}
