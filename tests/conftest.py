@@ -109,7 +109,8 @@ def tiny_vocabulary() -> list[str]:
     words = sorted({*PRAISE, *BLAME, *THINGS, *" ".join(FRAMES).replace("{}", "").lower().split()} - {".", ","})
     letters = [*string.ascii_lowercase, *string.digits]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    return [*special, *string.punctuation, *letters, *(f"##{letter}" for letter in letters), *words]
+    entries = [*special, *string.punctuation, *letters, *(f"##{letter}" for letter in letters), *words]
+    return list(dict.fromkeys(entries))  # "a" is a letter and a word
 
 
 PRAISE = ("wonderful", "excellent", "charming", "delightful", "superb", "brilliant", "lovely", "perfect")

@@ -1,4 +1,5 @@
-"""The process that fetches, prepares or trains, below the watcher: ``python -m trainwright.child KIND RUN LANGUAGE``.
+"""The process that fetches, prepares or trains, below the watcher: ``python -m trainwright.child KIND RUN LANGUAGE``,
+with ``--trust-remote-code`` behind it where the user's own command line had it.
 
 Whatever it has to say goes into the run's journal; what libraries print goes into the run's log.txt. Its exit code is
 that of errors.py.
@@ -6,7 +7,6 @@ that of errors.py.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 import time
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from trainwright.errors import DataError, TrainwrightError, error_record
 from trainwright.messages.text import use_language
+from trainwright.model import remote_code
 from trainwright.recipe.load import choose, recipe_from_values
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
@@ -23,9 +24,10 @@ KINDS = {"fetch": "fetch", "prepare": "prepare", "train": "0"}  # kind -> writer
 PROGRESS_SECONDS = 0.5  # between two events while bytes come in
 
 
-def main(kind: str, path: str, language: str) -> int:
+def main(kind: str, path: str, language: str, *options: str) -> int:
     """Do the work of one kind for a run; returns the exit code."""
     use_language(language)
+    remote_code.allow(remote_code.OPTION in options)
     folder = RunFolder(Path(path))
     journal = Journal(folder.journal, KINDS[kind])
     journal.write("start", pid=os.getpid(), phase=kind)
@@ -45,12 +47,10 @@ def main(kind: str, path: str, language: str) -> int:
 
 def fetch(folder: RunFolder, journal: Journal) -> None:
     """Bring the model from a hub; writes model.json. Where the run had one, the same revision from the same hub."""
-    from trainwright.model.hub import split_revision
-    from trainwright.model.hub_fetch import fetch as fetch_model
+    from trainwright.model import hub_fetch
 
     recipe = recipe_from_values(folder.resolved())
     before = folder.model_source()
-    model = f"{split_revision(recipe.model)[0]}@{before.revision}" if before and before.revision else recipe.model
     journal.write("phase", phase="fetch")
     last = 0.0
 
@@ -60,8 +60,10 @@ def fetch(folder: RunFolder, journal: Journal) -> None:
             last = time.monotonic()
             journal.write("progress", phase="fetch", done=done, total=total, unit=unit)
 
-    source = fetch_model(model, recipe.hub, progress)
-    folder.write_model_source(dataclasses.replace(source, model=recipe.model))
+    if before is not None:
+        folder.write_model_source(hub_fetch.fetch_again(before, progress))
+    else:
+        folder.write_model_source(hub_fetch.fetch(recipe.model, recipe.hub, progress))
 
 
 def prepare(folder: RunFolder, journal: Journal) -> None:
@@ -102,4 +104,4 @@ def train(folder: RunFolder, journal: Journal) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]))
+    sys.exit(main(*sys.argv[1:]))

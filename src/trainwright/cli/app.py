@@ -15,6 +15,7 @@ import typer
 
 from trainwright.errors import NothingToDo, TrainwrightError, UserError
 from trainwright.messages.text import LANGUAGES, _, current_language, language_of_environment, use_language
+from trainwright.model import remote_code
 
 if TYPE_CHECKING:
     from trainwright.launch.local import Observer
@@ -35,6 +36,9 @@ RunsOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
+]
+CodeOption = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run Python code that comes with the model. Read it first.")
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the start of it, its folder, or 'last'.")]
 
@@ -97,9 +101,11 @@ def train(
     set_: SetOption = None,
     rehearse: Annotated[str | None, typer.Option(help="Share of the rows for the rehearsal, such as 10%.")] = None,
     no_rehearse: Annotated[bool, typer.Option("--no-rehearse", help="Train without a rehearsal.")] = False,
+    trust_remote_code: CodeOption = False,
     runs: RunsOption = None,
 ) -> None:
     """Audit, prepare, plan, rehearse, train, evaluate and report."""
+    remote_code.allow(trust_remote_code)
     sets = list(set_ or [])
     if rehearse is not None:
         sets.append(f"run.rehearse={rehearse}")
@@ -109,10 +115,11 @@ def train(
 
 
 @app.command()
-def resume(run: RunArgument, runs: RunsOption = None) -> None:
+def resume(run: RunArgument, trust_remote_code: CodeOption = False, runs: RunsOption = None) -> None:
     """Go on with a run that was stopped, failed or was killed."""
     from trainwright import flow
 
+    remote_code.allow(trust_remote_code)
     flow.resume(_find(run, runs), watched)
 
 
@@ -161,11 +168,13 @@ def predict(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write. [default: beside FILE]")] = None,
     column: Annotated[str | None, typer.Option(help="Column with the text. [default: the recipe's]")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output file.")] = False,
+    trust_remote_code: CodeOption = False,
     runs: RunsOption = None,
 ) -> None:
     """Predict the labels of new texts with a run's best model."""
     from trainwright.cli.serving import predict_and_show
 
+    remote_code.allow(trust_remote_code)
     predict_and_show(_find(run, runs), file, list(text or []), output, column, force, _console())
 
 
@@ -176,11 +185,13 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write. [default: RUN-hf, RUN-onnx]")
     ] = None,
+    trust_remote_code: CodeOption = False,
     runs: RunsOption = None,
 ) -> None:
     """Export a run's best model."""
     from trainwright.cli.serving import export_and_show
 
+    remote_code.allow(trust_remote_code)
     export_and_show(_find(run, runs), to, output, _console())
 
 

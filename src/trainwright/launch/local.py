@@ -15,6 +15,7 @@ import psutil
 
 from trainwright.errors import TrainwrightError, error_from_record
 from trainwright.messages.text import _, current_language
+from trainwright.model import remote_code
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import read_events
 
@@ -62,6 +63,7 @@ def run_child(kind: str, folder: RunFolder, observer: Observer) -> int:
         TrainwrightError: What the child reported, or how it was killed.
     """
     command = [sys.executable, "-m", "trainwright.child", kind, str(folder.path), current_language()]
+    command += [remote_code.OPTION] if remote_code.allowed() else []
     with Interrupt() as interrupt, open(folder.path / "log.txt", "ab") as log:
         # A session of its own: a Ctrl-C or a closed terminal reaches the watcher alone, which passes it on.
         child = subprocess.Popen(

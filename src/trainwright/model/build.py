@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from pickle import UnpicklingError  # the kind of error only; nothing is unpickled here
 from typing import TYPE_CHECKING, Any
 
 from trainwright.errors import ModelError
 from trainwright.messages.text import _
+from trainwright.model import remote_code
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -27,7 +30,8 @@ def build_classifier(folder: Path, labels: list[str], dropout: float | None, see
     """
     from transformers import AutoConfig, AutoModelForSequenceClassification, set_seed
 
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    with _said_plainly(folder):
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=remote_code.allowed())
     if config.pad_token_id is None:
         config.pad_token_id = load_tokenizer(folder).pad_token_id
     config.num_labels = len(labels)
@@ -37,10 +41,21 @@ def build_classifier(folder: Path, labels: list[str], dropout: float | None, see
     if dropout is not None:
         set_dropout(config, dropout)
     set_seed(seed)
-    try:
-        model = AutoModelForSequenceClassification.from_pretrained(
-            folder, config=config, dtype="float32", ignore_mismatched_sizes=True
+    with _said_plainly(folder):
+        return AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            config=config,
+            dtype="float32",
+            ignore_mismatched_sizes=True,
+            trust_remote_code=remote_code.allowed(),
         )
+
+
+@contextlib.contextmanager
+def _said_plainly(folder: Path) -> Iterator[None]:
+    """What transformers cannot load is the user's mistake, not a bug."""
+    try:
+        yield
     except UnpicklingError as error:  # torch's safe loader: the file holds more than weights
         raise ModelError(
             _("The weights in {folder} are a pickle that holds more than weights, and are not read: {error}").format(
@@ -55,11 +70,10 @@ def build_classifier(folder: Path, labels: list[str], dropout: float | None, see
             ),
             _("Choose a model with a sequence-classification head in transformers."),
         ) from None
-    return model
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model folder; never runs code from the folder.
+    """The tokenizer of a model folder.
 
     A model without a token for padding (GPT-2, Llama) pads with its end token: padded places are masked, so only that
     there is one matters. It is saved with the trained model.

@@ -15,6 +15,7 @@ from typing import Any
 
 from trainwright.errors import ModelError
 from trainwright.messages.text import _
+from trainwright.model import remote_code
 from trainwright.records import Finding
 from trainwright.units import format_bytes
 
@@ -191,13 +192,16 @@ def _config_of(folder: Path) -> dict[str, Any]:
 def _no_remote_code(folder: Path, config: dict[str, Any]) -> None:
     """A model that transformers knows by itself needs none of the code that may lie beside it."""
     kind = str(config.get("model_type", ""))
-    if "auto_map" not in config or _is_known(kind):
+    if "auto_map" not in config or remote_code.allowed() or _is_known(kind):
         return
     raise ModelError(
         _("{folder} is a model of its own kind ({kind}), which works only with Python code that comes with it.").format(
             folder=folder, kind=kind or "n/a"
         ),
-        _("Such code is not run. Choose a model whose kind transformers knows."),
+        _(
+            "Such code is not run unless you say so: read it, and give the command --trust-remote-code. Or choose a "
+            "model whose kind transformers knows."
+        ),
     )
 
 

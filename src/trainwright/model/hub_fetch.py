@@ -8,6 +8,7 @@ cannot be gone on with).
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import shutil
@@ -95,7 +96,8 @@ def _fetch_from_hf(model: str, door: Door, because: str, progress: Progress) -> 
     with _client(door) as client:
         tell = _teller(progress, sum(file.size for file in files))
         for file in sorted(files, key=lambda file: file.size):  # small ones first: a bad configuration shows early
-            fetch_file(client, door.url(name, commit, file.name), file, blobs / file.hash, tell)
+            lock = _cache() / ".locks" / root.name / f"{file.hash}.lock"  # the one that the hub's own library takes
+            fetch_file(client, door.url(name, commit, file.name), file, blobs / file.hash, lock, tell)
     snapshot = root / "snapshots" / commit
     for file in files:
         _link(blobs / file.hash, snapshot / file.name)
@@ -109,14 +111,14 @@ def list_files(door: Door, name: str, revision: str) -> tuple[str, list[RemoteFi
     Raises:
         ModelError: The hub does not answer, or lists no hashes.
     """
-    import httpx2
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
+    http_error: Any = HfHubHTTPError.__bases__[0]  # of httpx or httpx2, whichever the library talks through
     api = HfApi(endpoint=door.endpoint, token=token_for(door) or False)
     try:
         info = api.model_info(name, revision=revision, files_metadata=True, timeout=READ_SECONDS)
-    except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
+    except (http_error, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelError(
             _("{host} does not list the files of {model}: {reason}").format(host=door.host, model=name, reason=reason),
@@ -195,6 +197,26 @@ def _write_ref(place: Path, commit: str) -> None:
 
 def _records(files: Sequence[RemoteFile]) -> list[ModelFile]:
     return [ModelFile(file.name, file.size, file.sha256) for file in files]
+
+
+def fetch_again(source: ModelSource, progress: Progress) -> ModelSource:
+    """Bring what a run had and what is not here any more: the same revision, from the same hub.
+
+    Raises:
+        ModelError: The hub has other files under that revision by now.
+    """
+    name = split_revision(source.model)[0]
+    found = fetch(f"{name}@{source.revision}", source.hub, progress)
+    had = {file.name: file for file in source.files}
+    changed = [file.name for file in found.files if had.get(file.name, file) != file]
+    if changed:
+        raise ModelError(
+            _("{model} has changed on {hub} since the run began: {names}.").format(
+                model=name, hub=source.hub, names=", ".join(changed)
+            ),
+            _("A run goes on with the files that it began with only: start a new one."),
+        )
+    return dataclasses.replace(found, model=source.model)
 
 
 def still_whole(source: ModelSource) -> bool:

@@ -7,7 +7,6 @@ carry.)
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
 import hashlib
 import os
@@ -17,9 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from trainwright.errors import ModelError
 from trainwright.messages.text import _
+from trainwright.model import remote_code
 from trainwright.units import format_bytes
 
 if TYPE_CHECKING:
@@ -75,22 +76,24 @@ def needed(files: Sequence[RemoteFile], model: str) -> list[RemoteFile]:
             ),
             _("Choose a model with model.safetensors."),
         )
+    small_files = [*SMALL_FILES, *(["*.py"] if remote_code.allowed() else [])]
     small = [
         name
         for name in names
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in SMALL_FILES)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in small_files)
         and "/" not in name
         and name not in WEIGHT_INDEXES
     ]
     return [file for file in files if file.name in {*small, *weights}]
 
 
-def fetch_file(client: httpx2.Client, url: str, file: RemoteFile, target: Path, arrived: Arrived) -> None:
+def fetch_file(client: httpx2.Client, url: str, file: RemoteFile, target: Path, lock: Path, arrived: Arrived) -> None:
     """Bring one file to ``target``; a part that came before is gone on with.
 
     Args:
         client: Follows redirects, and drops its token on the way to another host.
-        target: Where the whole file goes; the part lies beside it, with ``.part`` behind its name.
+        target: Where the whole file goes; the part lies beside it, with ``.incomplete`` behind its name.
+        lock: File that two processes do not hold at once.
 
     Raises:
         ModelError: It cannot be had, or arrives damaged again and again.
@@ -98,8 +101,9 @@ def fetch_file(client: httpx2.Client, url: str, file: RemoteFile, target: Path, 
     from filelock import FileLock
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    with FileLock(f"{target}.lock"):
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".incomplete")
+    with FileLock(lock):
         if target.exists():
             arrived(file.size)
             return
@@ -114,12 +118,10 @@ def fetch_file(client: httpx2.Client, url: str, file: RemoteFile, target: Path, 
             if not again:
                 raise ModelError(
                     _("{name} arrived damaged twice: its hash is not the one that {host} lists.").format(
-                        name=file.name, host=client.base_url.host or url.split("/")[2]
+                        name=file.name, host=urlsplit(url).netloc
                     ),
                     _("Try another hub, for instance hub: hf-mirror."),
                 )
-    with contextlib.suppress(OSError):
-        os.unlink(f"{target}.lock")
 
 
 def verified(path: Path, file: RemoteFile) -> bool:

@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from trainwright.errors import ModelError, UserError
 from trainwright.messages.text import _
+from trainwright.model import remote_code
 from trainwright.model.build import load_tokenizer
 from trainwright.model.locate import locate
 from trainwright.plan.cut import cut_by_tokens
@@ -78,7 +79,13 @@ class Predictor:
         transformers_logging.disable_progress_bar()
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.tokenizer = load_tokenizer(folder)
-        self.model = AutoModelForSequenceClassification.from_pretrained(folder, dtype="float32").to(self.device).eval()
+        self.model = (
+            AutoModelForSequenceClassification.from_pretrained(
+                folder, dtype="float32", trust_remote_code=remote_code.allowed()
+            )
+            .to(self.device)
+            .eval()
+        )
         config = self.model.config
         self.labels = [config.id2label[number] for number in range(config.num_labels)]
         limits = [max_length, found.max_length, _asked_limit(self.tokenizer)]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from trainwright.launch.local import child_environment, is_alive
+from trainwright.launch.local import child_environment, is_alive, offline
 
 
 def test_threads_of_the_child_spin_only_shortly_unless_the_user_has_said_how_they_wait():
@@ -17,6 +17,11 @@ def test_the_given_environment_is_kept_and_left_as_it_is():
     given = {"HOME": "/x"}
     assert child_environment(given)["HOME"] == "/x"
     assert given == {"HOME": "/x"}
+
+
+def test_a_child_that_has_its_model_asks_no_hub_unless_the_user_has_said_otherwise():
+    assert offline({}) == {"HF_HUB_OFFLINE": "1"}
+    assert offline({"HF_HUB_OFFLINE": "0"}) == {}
 
 
 @pytest.mark.parametrize("words", [["trainwright"], ["something-else"]])

@@ -190,7 +190,7 @@ def test_a_model_whose_code_comes_with_it_is_refused_and_one_that_transformers_k
     change(folder / "config.json", auto_map={"AutoModel": "modeling_x.XModel"})
     check_folder(folder, "")  # a BERT needs no code of others
     change(folder / "config.json", model_type="very_own")
-    with pytest.raises(ModelError, match=r"its own kind \(very_own\).*Such code is not run"):
+    with pytest.raises(ModelError, match=r"its own kind \(very_own\).*Such code is not run unless you say so"):
         check_folder(folder, "")
 
 

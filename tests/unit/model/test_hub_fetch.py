@@ -15,7 +15,7 @@ import pytest
 from fakehub import COMMIT, MODEL, FakeHub, files_of
 from trainwright.errors import ModelError
 from trainwright.model.check import check_folder
-from trainwright.model.hub_fetch import fetch, still_whole
+from trainwright.model.hub_fetch import fetch, fetch_again, still_whole
 from trainwright.model.hub_files import RemoteFile, fetch_file, needed
 
 
@@ -116,9 +116,11 @@ def test_a_busy_hub_is_waited_for(hub):
 def test_a_part_of_another_file_does_not_stay_in_the_way(hub, tmp_path):
     content = hub.files["model.safetensors"]
     file = RemoteFile("model.safetensors", len(content), sha256=hashlib.sha256(content).hexdigest())
-    (tmp_path / "x.part").write_bytes(b"?" * 500)
+    (tmp_path / "x.incomplete").write_bytes(b"?" * 500)
     with httpx2.Client(follow_redirects=True) as client:
-        fetch_file(client, f"{hub.storage}/model.safetensors", file, tmp_path / "x", lambda piece: None)
+        fetch_file(
+            client, f"{hub.storage}/model.safetensors", file, tmp_path / "x", tmp_path / "lock", lambda piece: None
+        )
     assert (tmp_path / "x").read_bytes() == content
 
 
@@ -150,6 +152,23 @@ def test_what_a_run_had_is_missed_when_it_is_gone_or_changed(hub):
     weights.unlink()
     hub_fetch._is_there.cache_clear()
     assert not still_whole(source)
+
+
+def test_what_is_gone_is_brought_again_from_the_same_revision(hub, monkeypatch, tmp_path):
+    source = fetch(MODEL, "hf", Told())
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "emptied"))
+    again = fetch_again(source, Told())
+    assert (again.model, again.revision, again.files) == (MODEL, COMMIT, source.files)
+    assert again.folder != source.folder
+
+
+def test_a_run_does_not_go_on_with_a_model_that_has_changed_under_its_name(hub, monkeypatch, tmp_path):
+    source = fetch(MODEL, "hf", Told())
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "emptied"))
+    weights = hub.files["model.safetensors"]
+    hub.files["model.safetensors"] = weights[:-1] + bytes([weights[-1] ^ 1])
+    with pytest.raises(ModelError, match=r"has changed on hf since the run began: model\.safetensors"):
+        fetch_again(source, Told())
 
 
 def test_modelscope_through_its_own_library(hub, monkeypatch, tmp_path):

@@ -157,3 +157,14 @@ def test_a_finding_shows_its_remedy_as_a_line_to_paste(shown):
         console.print(line)
     assert "! Too much." in text()
     assert "Take less. --set learn.batch_size=8" in text()
+
+
+def test_a_model_on_its_way_is_shown_in_bytes(made_up_run, shown):
+    console, text = shown(terminal=False)
+    run = made_up_run(state="preparing", began=False)
+    journal = Journal(run.journal, "fetch")
+    journal.write("phase", phase="fetch")
+    journal.write("progress", phase="fetch", done=2**20, total=2**22, unit="bytes")
+    with LiveView(run, console) as view:
+        view.update()
+    assert text().splitlines()[1:] == ["Finding the model", "  Fetching the model: 1.0 MiB of 4.0 MiB"]
