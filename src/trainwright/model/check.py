@@ -141,18 +141,20 @@ def head_finding(model: LocalModel, labels: list[str]) -> Finding | None:
 
 
 def padding_finding(model: LocalModel) -> Finding | None:
-    """Says that a model without a token for padding pads with its end token; None if it has one.
+    """Says which token pads for a model whose configuration names none (GPT-2, Llama, Qwen); None if it names one.
 
-    The files that name special tokens are tokenizer_config.json and, of older models, special_tokens_map.json.
+    Encoders of before such a key existed name no end token either, and have a token for padding.
     """
-    named: dict[str, Any] = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        named |= _json(model.folder / name) or {}
-    end = named.get("eos_token")
-    if named.get("pad_token") is not None or end is None:
+    if model.config.get("pad_token_id") is not None or model.config.get("eos_token_id") is None:
         return None
-    token = end["content"] if isinstance(end, dict) else end
+    named: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):  # the first one is of older models
+        named |= _json(model.folder / name) or {}
+    own = _token(named.get("pad_token"))
+    token = own or _token(named.get("eos_token")) or str(model.config["eos_token_id"])
     message = _("The model has no token for padding: its end token {token} is used, in tokenizer and model alike.")
+    if own:
+        message = _("The model's configuration names no token for padding: its tokenizer's {token} is used.")
     return Finding("model.pad-token", "note", message.format(token=token), {"pad_token": token})
 
 
@@ -327,6 +329,11 @@ def _json(file: Path) -> Any:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def _token(named: Any) -> str | None:
+    """A special token as its files name it: a word, or a record that holds it."""
+    return named.get("content") if isinstance(named, dict) else named
 
 
 def _ids(names: Any) -> dict[int, Any]:

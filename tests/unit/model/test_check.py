@@ -177,13 +177,22 @@ def test_a_model_without_a_head_or_without_names_has_nothing_said_of_it(tiny_ber
 
 def test_a_missing_token_for_padding_is_said_and_the_end_token_takes_its_place_in_both(folder):
     assert padding_finding(check_folder(folder, "")) is None
-    config = folder / "tokenizer_config.json"
-    change(config, eos_token="[SEP]")
-    plain = json.loads(config.read_text())
-    plain.pop("pad_token")
-    config.write_text(json.dumps(plain))
-    said = padding_finding(check_folder(folder, ""))
-    assert (said.id, said.evidence) == ("model.pad-token", {"pad_token": "[SEP]"})
+    change(folder / "config.json", pad_token_id=None)
+    assert padding_finding(check_folder(folder, "")) is None  # an old encoder
+    change(folder / "config.json", eos_token_id=3)
+    own = padding_finding(check_folder(folder, ""))
+    assert (own.id, own.evidence) == ("model.pad-token", {"pad_token": "[PAD]"})
+    assert "its tokenizer's [PAD]" in own.message
+    (folder / "tokenizer_config.json").write_text(
+        '{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "[SEP]"}'
+    )
+    end = padding_finding(check_folder(folder, ""))
+    assert "its end token [SEP]" in end.message
+    separator = load_tokenizer(folder).convert_tokens_to_ids("[SEP]")
+    assert load_tokenizer(folder).pad_token_id == separator
+    assert build_classifier(folder, ["a", "b"], None, 0).config.pad_token_id == separator
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 64}')
+    assert padding_finding(check_folder(folder, "")).evidence == {"pad_token": "3"}  # GPT-2 names its tokens nowhere
 
 
 def test_a_model_whose_code_comes_with_it_is_refused_and_one_that_transformers_knows_is_not(folder):

@@ -16,7 +16,7 @@ from fakehub import COMMIT, MODEL, FakeHub, files_of
 from trainwright.errors import ModelError
 from trainwright.model.check import check_folder
 from trainwright.model.hub_fetch import fetch, fetch_again, still_whole
-from trainwright.model.hub_files import RemoteFile, fetch_file, needed
+from trainwright.model.hub_files import RemoteFile, fetch_file, needed, verified
 
 
 @pytest.fixture
@@ -124,6 +124,20 @@ def test_a_part_of_another_file_does_not_stay_in_the_way(hub, tmp_path):
     assert (tmp_path / "x").read_bytes() == content
 
 
+def test_hashes_are_those_of_their_makers(tmp_path):
+    """What `git hash-object` and `sha256sum` say of the five letters and a line end."""
+    (tmp_path / "x").write_bytes(b"hello\n")
+    git, sha = (
+        "ce013625030ba8dba906f756967f9e9ca394464a",
+        "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+    )
+    assert verified(tmp_path / "x", RemoteFile("x", 6, git_sha1=git))
+    assert verified(tmp_path / "x", RemoteFile("x", 6, sha256=sha))
+    assert not verified(tmp_path / "x", RemoteFile("x", 6, git_sha1=git[::-1]))
+    assert not verified(tmp_path / "x", RemoteFile("x", 6, sha256=sha[::-1]))
+    assert not verified(tmp_path / "x", RemoteFile("x", 7))
+
+
 def test_offline_and_not_here_says_where_it_looked(hub, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelError, match=r"HF_HUB_OFFLINE is set.*huggingface/hub"):
@@ -218,11 +232,11 @@ def test_a_fetch_that_was_killed_goes_on_in_a_later_process(hub, tmp_path):
     hub.cuts = [1_000_000] + [0] * 1000  # after a part no more comes, until we say so
     code = (
         "import json, sys; from trainwright.model.hub_fetch import fetch;"
-        f"source = fetch({MODEL!r}, 'hf', lambda *a: None);"
+        f"source = fetch({MODEL!r}, 'hf-mirror', lambda *a: None);"
         "from huggingface_hub import constants; print(json.dumps([constants.ENDPOINT, constants.HF_HUB_DISABLE_XET]))"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
-    environment |= {"PYTHONPATH": ":".join(sys.path)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    environment |= {"PYTHONPATH": ":".join(sys.path), "TRAINWRIGHT_HF_MIRROR": hub.endpoint}
     first = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while len(hub.ranges_asked()) < 2 and first.poll() is None and time.monotonic() < deadline:
