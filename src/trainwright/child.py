@@ -63,7 +63,10 @@ def fetch(folder: RunFolder, journal: Journal) -> None:
     if before is not None:
         folder.write_model_source(hub_fetch.fetch_again(before, progress))
     else:
-        folder.write_model_source(hub_fetch.fetch(recipe.model, recipe.hub, progress))
+        source = hub_fetch.fetch(recipe.model, recipe.hub, progress)
+        folder.write_model_source(source)
+        if recipe.hub == "auto":
+            journal.write("finding", finding=hub_fetch.source_finding(source))
 
 
 def prepare(folder: RunFolder, journal: Journal) -> None:

@@ -34,6 +34,7 @@ def test_a_run_fetches_its_model_says_from_where_and_works_offline_from_then_on(
     fetched = [event for event in read_events(run.journal) if event.get("phase") == "fetch"]
     assert fetched[-1]["done"] == fetched[-1]["total"] == sum(len(content) for content in hub.files.values())
     assert "Finding the model" in done.stdout
+    assert f"The model {MODEL} is taken from hf: 127.0.0.1" in " ".join(done.stdout.split())
     agents = {headers.get("user-agent", "").split("/")[0] for _server, _path, headers in hub.requests}
     assert not any("transformers" in agent for agent in agents)  # no other child asked the hub
     asked = len(hub.requests)

@@ -30,7 +30,7 @@ from trainwright.model.hub import (
     token_for,
 )
 from trainwright.model.hub_files import RemoteFile, fetch_file, needed, verified
-from trainwright.records import ModelFile, ModelSource
+from trainwright.records import Finding, ModelFile, ModelSource
 from trainwright.units import format_bytes
 
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, unit
@@ -197,6 +197,15 @@ def _write_ref(place: Path, commit: str) -> None:
 
 def _records(files: Sequence[RemoteFile]) -> list[ModelFile]:
     return [ModelFile(file.name, file.size, file.sha256) for file in files]
+
+
+def source_finding(source: ModelSource) -> Finding:
+    """Says where a model was taken from that could have come from several hubs."""
+    message = _("The model {model} is taken from {hub}: {because}.")
+    if source.endpoint is None:
+        message = _("The model {model} is {because}.")
+    told = {"model": source.model, "hub": source.hub, "because": source.because}
+    return Finding("model.source", "note", message.format(**told), told | {"revision": source.revision})
 
 
 def fetch_again(source: ModelSource, progress: Progress) -> ModelSource:

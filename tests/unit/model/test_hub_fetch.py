@@ -15,7 +15,7 @@ import pytest
 from fakehub import COMMIT, MODEL, FakeHub, files_of
 from trainwright.errors import ModelError
 from trainwright.model.check import check_folder
-from trainwright.model.hub_fetch import fetch, fetch_again, still_whole
+from trainwright.model.hub_fetch import fetch, fetch_again, source_finding, still_whole
 from trainwright.model.hub_files import RemoteFile, fetch_file, needed, verified
 
 
@@ -196,6 +196,18 @@ def test_modelscope_through_its_own_library(hub, monkeypatch, tmp_path):
     digest = hashlib.sha256(hub.files["model.safetensors"]).hexdigest()
     assert {file.name: file.sha256 for file in source.files}["model.safetensors"] == digest
     assert told.all[-1][0] == told.all[-1][1]
+
+
+def test_where_no_other_hub_answers_the_model_comes_from_modelscope(hub, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("TRAINWRIGHT_HF_MIRROR", "http://127.0.0.1:1")
+    monkeypatch.setenv("MODELSCOPE_ENDPOINT", hub.endpoint)
+    monkeypatch.setenv("MODELSCOPE_CACHE", str(tmp_path / "scope"))
+    source = fetch(MODEL, "auto", Told())
+    assert (source.hub, source.endpoint) == ("modelscope", hub.endpoint)
+    said = source_finding(source).message
+    assert said.startswith(f"The model {MODEL} is taken from modelscope: 127.0.0.1")
+    assert said.count("127.0.0.1:1 does not answer") == 2
 
 
 def test_modelscope_without_its_library_names_the_install_line(hub, monkeypatch):
