@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,8 +53,7 @@ def fetch(model: str, hub: str, progress: Progress) -> ModelSource:
     if hub != "modelscope":
         cached = cached_folder(name, revision)
         if cached is not None:
-            because = _("found in the cache {folder}").format(folder=cached.parents[2])
-            return ModelSource(model, str(cached), because, "hf", revision=cached.name)
+            return _from_cache(model, cached)
     if hub == "local" or any(
         os.environ.get(variable, "").upper() in ("1", "TRUE", "YES", "ON") for variable in OFFLINE
     ):
@@ -82,6 +81,33 @@ def cached_folder(name: str, revision: str | None) -> Path | None:
         check_folder(folder, "")
         return folder
     return None
+
+
+def _from_cache(model: str, cached: Path) -> ModelSource:
+    """A cached snapshot, its weights verified: the cache names large files by their SHA-256.
+
+    Raises:
+        ModelError: A file is not the one that its name says.
+    """
+    files = [
+        ModelFile(place.name, place.stat().st_size, place.resolve().name if _is_sha256(place.resolve().name) else None)
+        for place in sorted(cached.iterdir())
+        if place.is_file()
+    ]
+    damaged = [file.name for file in files if not _is_there(cached / file.name, file)]
+    if damaged:
+        raise ModelError(
+            _("{file} in the cache is damaged: its hash is not the one it was fetched with.").format(
+                file=(cached / damaged[0]).resolve()
+            ),
+            _("Remove that file; the next run fetches it again."),
+        )
+    because = _("found in the cache {folder}").format(folder=cached.parents[2])
+    return ModelSource(model, str(cached), because, "hf", revision=cached.name, files=files)
+
+
+def _is_sha256(name: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{64}", name) is not None
 
 
 def _fetch_from_hf(model: str, door: Door, because: str, progress: Progress) -> ModelSource:
@@ -215,7 +241,8 @@ def fetch_again(source: ModelSource, progress: Progress) -> ModelSource:
         ModelError: The hub has other files under that revision by now.
     """
     name = split_revision(source.model)[0]
-    found = fetch(f"{name}@{source.revision}", source.hub, progress)
+    hub = source.hub if source.endpoint else "auto"  # the commit of a cached model is the same on every mirror
+    found = fetch(f"{name}@{source.revision}", hub, progress)
     had = {file.name: file for file in source.files}
     changed = [file.name for file in found.files if had.get(file.name, file) != file]
     if changed:
@@ -233,7 +260,6 @@ def still_whole(source: ModelSource) -> bool:
     return all(_is_there(Path(source.folder) / file.name, file) for file in source.files)
 
 
-@functools.cache
 def _is_there(path: Path, file: ModelFile) -> bool:
     return path.is_file() and verified(path, RemoteFile(file.name, file.size, sha256=file.sha256))
 

@@ -73,6 +73,22 @@ def test_a_second_run_asks_no_hub_and_one_that_is_offline_neither(hub, monkeypat
     assert hub.requests == []
 
 
+def test_a_damaged_cache_is_seen_and_what_was_pinned_from_it_is_fetched_again_when_it_is_gone(
+    hub, monkeypatch, tmp_path
+):
+    fetched = fetch(MODEL, "hf", Told())
+    cached = fetch(MODEL, "auto", Told())
+    assert [file for file in cached.files if file.sha256] == [file for file in fetched.files if file.sha256]
+    weights = (Path(cached.folder) / "model.safetensors").resolve()
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ModelError, match=rf"{weights.name} in the cache is damaged.*Remove that file"):
+        fetch(MODEL, "auto", Told())
+    weights.unlink()
+    assert not still_whole(cached)
+    assert still_whole(fetch_again(cached, Told()))
+
+
 def test_a_cut_connection_is_gone_on_with_where_it_broke(hub):
     size = len(hub.files["model.safetensors"])
     hub.cuts = [1000, 5000]
@@ -155,16 +171,12 @@ def test_a_model_that_does_not_fit_on_the_disk_is_refused_before_it_is_fetched(h
 
 
 def test_what_a_run_had_is_missed_when_it_is_gone_or_changed(hub):
-    from trainwright.model import hub_fetch
-
     source = fetch(MODEL, "hf", Told())
     weights = (Path(source.folder) / "model.safetensors").resolve()
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    hub_fetch._is_there.cache_clear()
     assert not still_whole(source)
     weights.unlink()
-    hub_fetch._is_there.cache_clear()
     assert not still_whole(source)
 
 
