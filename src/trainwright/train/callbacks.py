@@ -15,7 +15,7 @@ GREATER_IS_BETTER = {"macro_f1": True, "accuracy": True, "mcc": True, "loss": Fa
 
 
 class KeepBest(TrainerCallback):
-    """Saves a checkpoint at each new best evaluation, whatever the saving interval is; stops on a lost loss."""
+    """Saves a checkpoint at each new best evaluation, whatever the saving interval is."""
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
@@ -23,7 +23,7 @@ class KeepBest(TrainerCallback):
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
         value = (metrics or {}).get(f"eval_{self.metric}")
-        if value is None:
+        if value is None or not math.isfinite(value):
             return
         best = state.best_metric
         if best is None or (value > best if self.greater else value < best):
@@ -40,19 +40,6 @@ class StopWhenOrphaned(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if os.getppid() != self.parent:
             self.stop.ask("the watcher is gone")
-
-
-class StopOnLostLoss(TrainerCallback):
-    """Ends training when the logged loss is not a number, and remembers the step."""
-
-    def __init__(self) -> None:
-        self.lost_at: int | None = None
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        loss = (logs or {}).get("loss")
-        if loss is not None and not math.isfinite(loss):
-            self.lost_at = state.global_step
-            control.should_training_stop = True
 
 
 class StopRequests:

@@ -6,6 +6,7 @@ older checkpoints as they were and at most a staging folder, which the next save
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -14,9 +15,13 @@ import shutil
 from pathlib import Path
 
 from trainwright.records import FORMAT, read_json, write_json
+from trainwright.units import format_bytes
 
 MANIFEST = "manifest.json"
 _STAGING = ".staging"
+_REPLACED = "replaced"
+SPARE_BYTES = 1 << 20  # for the small files of a checkpoint, and the journal beside it
+SPARE_FILES = 32
 # A pickle that may hold tokens and paths, and that nothing needs for resuming.
 _LEFT_OUT = ("training_args.bin",)
 # Without these a resume would start over silently with another learning rate, order or momentum.
@@ -37,7 +42,7 @@ class Staged:
         self.checkpoint = self.folder / f"checkpoint-{step}"
         self.final = root / f"checkpoint-{step}"
         if writer:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            clear_staging(root)
             self.checkpoint.mkdir(parents=True)
 
     def publish(self) -> None:
@@ -46,10 +51,40 @@ class Staged:
             (self.checkpoint / name).unlink(missing_ok=True)
         write_manifest(self.checkpoint)
         if self.final.exists():  # the same step saved again after a resume: the new one replaces it
-            shutil.rmtree(self.final)
+            replaced = self.folder / _REPLACED / self.final.name
+            replaced.parent.mkdir()
+            os.rename(self.final, replaced)
         os.rename(self.checkpoint, self.final)
         _sync(self.final.parent)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def clear_staging(root: Path) -> None:
+    """Remove what a save that failed or was killed left; a checkpoint that it was about to replace comes back."""
+    for folder in list_checkpoints(root / _STAGING / _REPLACED):
+        if not (root / folder.name).exists():
+            os.rename(folder, root / folder.name)
+            _sync(root)
+    shutil.rmtree(root / _STAGING, ignore_errors=True)
+
+
+def check_space(root: Path, needed: int) -> None:
+    """Refuse a save that cannot fit, before anything is written.
+
+    Args:
+        needed: Bytes of the checkpoint.
+
+    Raises:
+        OSError: ENOSPC, with the bytes or files that are free.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    clear_staging(root)
+    space = os.statvfs(root)
+    free = space.f_bavail * space.f_frsize
+    if free < needed + SPARE_BYTES:
+        raise OSError(errno.ENOSPC, f"{format_bytes(needed)} are needed and {format_bytes(free)} are free", str(root))
+    if space.f_files and space.f_favail < SPARE_FILES:  # some file systems have no fixed number of files
+        raise OSError(errno.ENOSPC, f"room for {space.f_favail} more files only", str(root))
 
 
 def write_manifest(folder: Path) -> None:
@@ -92,6 +127,7 @@ def is_verified(folder: Path) -> bool:
 
 def newest_whole(root: Path) -> tuple[Path | None, list[tuple[Path, str]]]:
     """The newest checkpoint, by step number, that is whole; and the newer ones that are not, with the reason."""
+    clear_staging(root)
     skipped: list[tuple[Path, str]] = []
     for folder in reversed(list_checkpoints(root)):
         problem = problem_of(folder)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from transformers.trainer_pt_utils import nested_concat, nested_detach, nested_n
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
 from trainwright.train import loss
+from trainwright.train.recovery import is_out_of_memory, release
 from trainwright.train.rows import StepRows
 
 if TYPE_CHECKING:
@@ -59,10 +61,8 @@ def run(
         meter.begin(prefix)
     sums = torch.zeros(3, dtype=torch.float64)  # loss x amount, amount, rows
     trainer.callback_handler.eval_dataloader = loader
-    for rows, batch in _batches(trainer, loader):
-        amount = loss.count_labels(batch)
-        with trainer.batches.running(batch):
-            value, logits, labels = trainer.prediction_step(model, batch, bool(only_loss), ignore_keys=ignore_keys)
+    predict = partial(_predict, trainer, model, bool(only_loss), ignore_keys)
+    for rows, (amount, value, logits, labels) in _survived(trainer, predict, _pieces(trainer, loader)):
         if value is not None and amount:
             sums += torch.tensor([float(value) * amount, amount, 0.0], dtype=torch.float64)
         sums[2] += len(rows.indices)
@@ -70,21 +70,58 @@ def run(
             meter.update(logits, labels, rows.indices)
         elif logits is not None:
             if trainer.preprocess_logits_for_metrics is not None:
-                logits = trainer.preprocess_logits_for_metrics(logits, labels)  # type: ignore[arg-type]
+                logits = trainer.preprocess_logits_for_metrics(logits, labels)
             collected.add(nested_detach(logits), labels, rows.indices)
         trainer.control = trainer.callback_handler.on_prediction_step(trainer.args, trainer.state, trainer.control)
     return _finish(trainer, sums, collected, prefix)
 
 
-def _batches(trainer: Trainer, loader: Any) -> Iterator[tuple[StepRows, Any]]:
+def _pieces(trainer: Trainer, loader: Any) -> Iterator[StepRows]:
     """Chunks of rows cut into batches of like length."""
     for chunk in loader:
         trainer.choose_batches(chunk.rows[0])
         lengths = chunk.lengths()
         budget = trainer.token_budget(max(lengths), trainer.args.per_device_eval_batch_size)
         for piece in trainer.batches.cut(lengths, budget):
-            rows = StepRows([chunk.rows[place] for place in piece], [chunk.indices[place] for place in piece])
-            yield rows, trainer.batches.make(rows.rows)
+            yield StepRows([chunk.rows[place] for place in piece], [chunk.indices[place] for place in piece])
+
+
+def _predict(
+    trainer: Trainer, model: Any, only_loss: bool, ignore_keys: list[str] | None, rows: StepRows
+) -> tuple[float, Any, Any, Any]:
+    """Divisor, loss, predictions and labels of one batch."""
+    batch = trainer.batches.make(rows.rows)
+    amount = loss.count_labels(batch)
+    with trainer.batches.running(batch):
+        value, logits, labels = trainer.prediction_step(model, batch, only_loss, ignore_keys=ignore_keys)
+    return amount, None if value is None else float(value), logits, labels
+
+
+def _survived(
+    trainer: Trainer, predict: Callable[[StepRows], Any], pieces: Iterable[StepRows]
+) -> Iterator[tuple[StepRows, Any]]:
+    """Each batch with its outcome; one that does not fit into memory is halved and done again.
+
+    Raises:
+        GaveUp: A single row does not fit.
+    """
+    for piece in pieces:
+        outcome, why = None, ""
+        if not trainer.recovery.known_not_to_fit(piece.lengths()):
+            try:
+                outcome = predict(piece)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                why = str(error) or type(error).__name__
+            if not why:
+                yield piece, outcome
+                continue
+            release()  # outside the except clause: its traceback held the tensors of the failed attempt
+            trainer.recovery.cut_evaluation(piece.indices, piece.lengths(), why)
+        middle = len(piece.rows) // 2
+        parts = (slice(0, middle), slice(middle, None))
+        yield from _survived(trainer, predict, [StepRows(piece.rows[part], piece.indices[part]) for part in parts])
 
 
 def _prepared_model(trainer: Trainer) -> Any:

@@ -94,6 +94,7 @@ class Recorder(TrainerCallback):
             self.journal.write("start", pid=os.getpid(), phase="rehearse" if self.rehearsal else "train")
         self._training = True
         self._phase("rehearse" if self.rehearsal else "train")
+        self.trainer.recovery.training_begins()
         self.journal.write(
             "cut",
             sync=True,
@@ -101,6 +102,7 @@ class Recorder(TrainerCallback):
             tokens_per_micro_batch=self.trainer.tokens_per_micro_batch,
             because="as planned" if self.trainer.tokens_per_micro_batch else "as the script's own micro-batches",
             rehearsal=self.rehearsal,
+            fresh=self.trainer.recovery.fresh,
         )
         self._restart_clock()
 
@@ -167,6 +169,8 @@ class Recorder(TrainerCallback):
         if self.journal is None:
             return
         saved = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if state.global_step not in self.trainer.recovery.saved:
+            return  # it failed, which was said
         size = sum(path.stat().st_size for path in saved.rglob("*") if path.is_file())
         self.journal.write(
             "save", step=state.global_step, took=took, bytes=size, folder=saved.name, rehearsal=self.rehearsal

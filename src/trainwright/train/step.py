@@ -18,6 +18,7 @@ from trainwright.train import loss
 from trainwright.train.batches import PackedBatches, PaddedBatches, can_be_packed
 from trainwright.train.collate import PadRows
 from trainwright.train.recorder import StepCounter
+from trainwright.train.recovery import Recovery
 from trainwright.train.rows import StepRows
 from trainwright.train.seeds import seed_for
 
@@ -39,6 +40,7 @@ class ExactStep(transformers.Trainer):
     padding: Literal["auto", "padded"]
     class_weights: torch.Tensor | None
     counter: StepCounter
+    recovery: Recovery
     batches: PaddedBatches | PackedBatches
     _batches_chosen: bool = False
     _divisor: loss.Divisor | None = None
@@ -51,14 +53,33 @@ class ExactStep(transformers.Trainer):
 
         Returns:
             The loss of the whole step over all ranks' rows, as torch's mean over the uncut batch gives it; scalar.
+
+        Raises:
+            GaveUp: It does not fit into memory however it is cut, or loss or gradient are not a number.
         """
         model.train()
         if hasattr(self.optimizer, "train") and callable(self.optimizer.train):
             self.optimizer.train()  # schedule-free optimizers want to be told
         self.choose_batches(inputs.rows[0])
+        self.recovery.begin_step([(inputs.indices, sum(inputs.lengths()))])
+        return self.recovery.survive(lambda: self._cut_step(model, inputs))
+
+    @property
+    def steps_are_whole(self) -> bool:
+        """Whether the loss couples examples, so that a step is never cut."""
+        return self._whole_steps
+
+    def _cut_step(self, model: nn.Module, inputs: StepRows) -> torch.Tensor:
+        """One attempt at forward and backward of a step, with the cut that is in force."""
         divisor = self._divisor = self._divisor or self._choose_divisor(inputs)
         lengths = inputs.lengths()
         pieces = self.cut(lengths)
+        self.recovery.begin_step(
+            [
+                ([inputs.indices[place] for place in piece], self._tokens_of([lengths[place] for place in piece]))
+                for piece in pieces
+            ]
+        )
         batches = [self.batches.make([inputs.rows[place] for place in piece]) for piece in pieces]
         amounts = [divisor(batch) for batch in batches]
         whole = self._over_ranks(sum(amounts))
@@ -67,15 +88,20 @@ class ExactStep(transformers.Trainer):
         with self._weights_cast_once(), quick_dropout(self.model):
             for number, (batch, amount) in enumerate(zip(batches, amounts, strict=True)):
                 if amount == 0:
+                    self.recovery.pieces[number].share = total.detach()
                     continue  # no label in it: its mean would be 0/0, its share of the step is nothing
                 self._seed_dropout(number)
                 last = number == len(batches) - 1
                 with self._reduce_gradients_when(last, model):
                     share = self._micro_loss(model, batch) * (amount / whole)
                     self.accelerator.backward(share * world)  # DDP averages over ranks
+                self.recovery.pieces[number].share = share.detach()
                 total += share.detach()
         self.counter.count(sum(lengths), self.batches.tokens(lengths, pieces), len(pieces), len(lengths))
         return total * world if world > 1 else total
+
+    def _tokens_of(self, lengths: list[int]) -> int:
+        return self.batches.tokens(lengths, [list(range(len(lengths)))])
 
     def cut(self, lengths: list[int]) -> list[list[int]]:
         """Micro-batches of a step's rows, as lists of positions in ``lengths``."""
@@ -90,9 +116,9 @@ class ExactStep(transformers.Trainer):
         It holds no more than the script's own, which is known to fit, but for a few that fit everywhere.
         """
         if self.tokens_per_micro_batch is not None:
-            return self.tokens_per_micro_batch
+            return self.recovery.budget(self.tokens_per_micro_batch)
         suits = CPU_TOKENS if self.args.device.type == "cpu" else GPU_TOKENS
-        return min(suits, max(longest * rows, CPU_TOKENS))
+        return self.recovery.budget(min(suits, max(longest * rows, CPU_TOKENS)))
 
     def compute_loss(
         self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,12 +19,15 @@ from torch import nn
 from transformers.trainer_utils import EvalLoopOutput
 
 from trainwright.errors import CheckFailed, UserError
+from trainwright.messages.text import _
+from trainwright.records import Finding
 from trainwright.runs.folder import RunFolder
 from trainwright.train import checkpoint, compat, evaluation, optimizer
 from trainwright.train.allocator import keep_freed_memory
 from trainwright.train.batches import PaddedBatches
 from trainwright.train.loaders import StepLoaders
 from trainwright.train.recorder import Recorder, StepCounter
+from trainwright.train.recovery import Recovery, is_out_of_memory, release
 from trainwright.train.rows import RowLoader
 from trainwright.train.step import ExactStep
 
@@ -73,6 +77,7 @@ class Trainer(ExactStep, StepLoaders):
         self.class_weights = torch.tensor(class_weights, dtype=torch.float64) if class_weights is not None else None
         self.meter = meter
         self.counter = StepCounter()
+        self.recovery = Recovery(self)
         self._staging: str | None = None  # the folder that a checkpoint is being written into
         super().__init__(model, _own_arguments(self.given_args), *positional, **named)
         self.args._n_gpu = min(1, self.args.n_gpu)  # one process, one device: never torch's DataParallel
@@ -136,6 +141,7 @@ class Trainer(ExactStep, StepLoaders):
 
         Raises:
             CheckFailed: The checkpoint that was named is damaged.
+            GaveUp: Memory does not suffice however a step is cut, or loss or gradient are not a number.
         """
         if resume_from_checkpoint is True:
             found, skipped = checkpoint.newest_whole(Path(str(self.args.output_dir)))
@@ -150,28 +156,69 @@ class Trainer(ExactStep, StepLoaders):
                 raise CheckFailed(f"Cannot resume from {resume_from_checkpoint}: {problem}.")
         if self.args.device.type == "cpu":
             keep_freed_memory()
-        return super().train(resume_from_checkpoint or None, trial, ignore_keys_for_eval)
+        stock = super().train
+        return self.recovery.train(
+            lambda resumed: stock(resumed, trial, ignore_keys_for_eval), resume_from_checkpoint or None
+        )
 
     def _get_output_dir(self, trial: Any) -> str:
         return self._staging or super()._get_output_dir(trial)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Let transformers write the checkpoint into a staging folder, then publish it whole."""
+        """Let transformers write the checkpoint into a staging folder, then publish it whole.
+
+        Where that fails (a full disk, memory), the older checkpoints stay and training goes on, aloud.
+        """
         root = Path(str(super()._get_output_dir(trial)))
+        failure: Exception | None = None
         with self.counter.saving():
-            staged = checkpoint.Staged(root, self.state.global_step, self.args.should_save)
-            self._staging = str(staged.folder)
             try:
-                super()._save_checkpoint(model, trial)
+                self._stage_and_publish(root, lambda: super(Trainer, self)._save_checkpoint(model, trial))
+            except Exception as error:
+                if self.args.world_size > 1:
+                    raise
+                failure = error
             finally:
                 self._staging = None
-            best = self.state.best_global_step
-            self.state.best_model_checkpoint = str(root / f"checkpoint-{best}") if best else None
-            self.accelerator.wait_for_everyone()
-            if self.args.should_save:
-                self.state.save_to_json(str(staged.checkpoint / "trainer_state.json"))
-                staged.publish()
-                checkpoint.rotate(root, self.given_args.save_total_limit, best)
+            if failure is None:
+                self.recovery.saved.add(self.state.global_step)
+                self.recovery.kept_best = (self.state.best_metric, self.state.best_global_step)
+                if self.args.should_save:
+                    checkpoint.rotate(root, self.given_args.save_total_limit, self.state.best_global_step)
+            else:
+                checkpoint.clear_staging(root)
+                self._say_that_saving_failed(failure)
+
+    def _stage_and_publish(self, root: Path, write: Callable[[], None]) -> None:
+        if self.args.should_save:
+            checkpoint.check_space(root, self._checkpoint_bytes())
+        staged = checkpoint.Staged(root, self.state.global_step, self.args.should_save)
+        self._staging = str(staged.folder)
+        write()
+        best = self.state.best_global_step
+        self.state.best_model_checkpoint = str(root / f"checkpoint-{best}") if best else None
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            self.state.save_to_json(str(staged.checkpoint / "trainer_state.json"))
+            staged.publish()
+
+    def _checkpoint_bytes(self) -> int:
+        """Bytes that a checkpoint will take: the weights, and what the optimizer keeps for them."""
+        weights = sum(tensor.numel() * tensor.element_size() for tensor in self.model.state_dict().values())
+        states = self.optimizer.state_dict()["state"].values() if self.optimizer is not None else []
+        kept = [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
+        return weights + sum(tensor.numel() * tensor.element_size() for tensor in kept)
+
+    def _say_that_saving_failed(self, failure: Exception) -> None:
+        step = self.state.global_step
+        # the best model is one that was saved: what was not saved cannot be kept as the best
+        self.state.best_metric, self.state.best_global_step = self.recovery.kept_best
+        if is_out_of_memory(failure):
+            release()
+        message = _("Saving at step {step} failed: {reason}").format(step=step, reason=failure)
+        way_out = _("Training goes on and the older checkpoints are whole; make room before the next save.")
+        logger.warning("%s", message)
+        self.recovery.report(Finding("checkpoint.failed", "error", message, {"step": step}, way_out))
 
 
 def _own_arguments(given: transformers.TrainingArguments) -> transformers.TrainingArguments:

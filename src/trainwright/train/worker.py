@@ -27,7 +27,6 @@ from trainwright.train import checkpoint
 from trainwright.train.callbacks import (
     GREATER_IS_BETTER,
     KeepBest,
-    StopOnLostLoss,
     StopRequests,
     StopWhenOrphaned,
 )
@@ -42,7 +41,7 @@ def run(folder: RunFolder, journal: Journal) -> None:
 
     Raises:
         NothingToDo: The run has ended its training already.
-        GaveUp: The loss stopped being a number.
+        GaveUp: Loss or gradient are not a number, or memory does not suffice.
         TrainwrightError: The rehearsal failed.
     """
     _quiet_libraries()
@@ -60,18 +59,13 @@ def run(folder: RunFolder, journal: Journal) -> None:
         _end(folder, journal, "stopped", stop.because)
         return
     trainer = make_trainer(folder, recipe, plan, task, journal)
+    trainer.recovery.one_run = True
     stop.passes_to(trainer.recorder.ask_to_stop)
     trainer.add_callback(StopWhenOrphaned(stop))
-    trainer.add_callback(lost := StopOnLostLoss())
     if found is not None and _steps_done(found) >= plan.steps:
         raise NothingToDo(_("The run has made all of its {steps} steps.").format(steps=plan.steps))
     began = time.monotonic()
     trainer.train(resume_from_checkpoint=str(found) if found else None)
-    if lost.lost_at is not None:
-        raise GaveUp(
-            _("The loss is not a number any more at step {step}.").format(step=lost.lost_at),
-            _("Lower learn.learning_rate; the checkpoints before that step are whole."),
-        )
     if trainer.recorder.stop_because:
         folder.set_status(step=trainer.state.global_step, epoch=trainer.state.epoch)
         _end(folder, journal, "stopped", trainer.recorder.stop_because)
