@@ -8,7 +8,7 @@ CODE := $(wildcard src tests tools bench examples)
 CATALOGUE := src/trainwright/messages/zh_CN.po
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev quickstart test test-oldest check lint bench docs messages clean
+.PHONY: help setup setup-dev quickstart test test-oldest check lint bench bench-kill docs messages clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name does; do \
@@ -44,7 +44,10 @@ lint: setup-dev
 	@$(BIN)/mypy
 
 bench: setup-dev ## every benchmark of bench/, one after the other (minutes)
-	@for script in $(sort $(wildcard bench/*.py)); do echo "$$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out bench/kill.py,$(sort $(wildcard bench/*.py))); do echo "$$script"; $(BIN)/python $$script || exit 1; done
+
+bench-kill: setup-dev ## kill 1,000 trainings, resume them and compare every bit (a quarter of an hour)
+	@$(BIN)/python bench/kill.py 1000
 
 docs: setup-dev ## write the generated parts of docs/ anew
 	@$(BIN)/python tools/write_docs.py

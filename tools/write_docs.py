@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # this script is also loaded by 
 from benchmark_page import benchmark_page
 from models_page import models_page
 from recipe_page import recipe_page
+from reliability_page import reliability_page
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -33,6 +34,7 @@ def pages() -> dict[str, str]:
         "recipe.md": recipe_page(),
         "benchmarks.md": benchmark_page(),
         "models.md": models_page(),
+        "reliability.md": reliability_page(),
     }
 
 

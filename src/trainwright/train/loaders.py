@@ -70,8 +70,14 @@ class StepLoaders(transformers.Trainer):
         return self._rows_in_order(test_dataset)
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list, None]:
-        """Fetch the rows of the next step. Their divisor is counted in ``training_step``, after cutting."""
-        steps = []
+        """Fetch the rows of the next step. Their divisor is counted in ``training_step``, after cutting.
+
+        transformers looks for the end behind a step only: a run that was killed behind its last one would make another.
+        """
+        steps: list[Any] = []
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+            return steps, None
         for _number in range(num_batches):
             with self.counter.waiting():
                 try:

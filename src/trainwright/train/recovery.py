@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from accelerate.utils.memory import should_reduce_batch_size
+from safetensors import SafetensorError
 
 from trainwright.errors import GaveUp
 from trainwright.messages.text import _
@@ -34,6 +35,7 @@ NAMED_ROWS = 32  # rows that a finding names at most
 SMALLEST_SCALE = 2.0**-14  # a loss scale below fp16's smallest normal number: the numbers are lost, not too large
 RETURNS = 3  # times that a run goes back to its checkpoint for memory before it gives up
 _CPU_MESSAGES = ("not enough memory: you tried to allocate", "std::bad_alloc")
+_WRITER_MESSAGES = ("PytorchStreamWriter", "inline_container", "file write failed")  # torch.save on a full disk
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -42,6 +44,13 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     known = isinstance(error, Exception) and should_reduce_batch_size(error)
     return known or (isinstance(error, RuntimeError) and any(message in str(error) for message in _CPU_MESSAGES))
+
+
+def is_failed_write(error: BaseException) -> bool:
+    """Whether an error of a save says that the disk or memory did not take it; anything else is a mistake."""
+    if isinstance(error, (OSError, SafetensorError)) or is_out_of_memory(error):
+        return True
+    return isinstance(error, RuntimeError) and any(message in str(error) for message in _WRITER_MESSAGES)
 
 
 def release(model: Any = None) -> None:

@@ -27,7 +27,7 @@ from trainwright.train.allocator import keep_freed_memory
 from trainwright.train.batches import PaddedBatches
 from trainwright.train.loaders import StepLoaders
 from trainwright.train.recorder import Recorder, StepCounter
-from trainwright.train.recovery import Recovery, is_out_of_memory, release
+from trainwright.train.recovery import Recovery, is_failed_write, is_out_of_memory, release
 from trainwright.train.rows import RowLoader
 from trainwright.train.step import ExactStep
 
@@ -175,7 +175,7 @@ class Trainer(ExactStep, StepLoaders):
             try:
                 self._stage_and_publish(root, lambda: super(Trainer, self)._save_checkpoint(model, trial))
             except Exception as error:
-                if self.args.world_size > 1:
+                if not is_failed_write(error) or self.args.world_size > 1:
                     raise
                 failure = error
             finally:
