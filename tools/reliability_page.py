@@ -20,8 +20,8 @@ def reliability_page(file: Path = RESULTS / "kill.json") -> str:
     measured = json.loads(file.read_text(encoding="utf-8"))
     about, trials = measured["about"], measured["trials"]
     parts += [
-        "Small trainings on a CPU are killed with SIGKILL and resumed in another process. About two thirds of the kills "
-        "come inside a save, at a random one of its file operations, the others at a random moment. A trial passes if "
+        "Small trainings on a CPU are killed with SIGKILL and resumed in another process. Two thirds of the kills are "
+        "aimed inside a save, at a random one of its file operations, the others at a random moment. A trial passes if "
         "the run resumes and ends with the weights, optimizer moments, learning rates, logged losses and random state "
         "of the undisturbed run, bit for bit.",
         f"Measured on {about['date']} at commit {about['commit']}: {about['processor']}, {about['cores']:.0f} cores, "

@@ -9,7 +9,8 @@
     ├── CheckFailed                   1   a finding stops the run, or a check did not pass
     ├── NothingToDo                   3   the work asked for is done already
     ├── Stopped                       4   stopped on request; the run can be resumed
-    └── GaveUp                        5   tried to go on and could not
+    ├── GaveUp                        5   tried to go on and could not
+    └── KilledBySystem               70   a process was killed by a signal that is not ours
 
 Every error says what is wrong, the value that was seen, and the way out.
 """
@@ -80,6 +81,10 @@ class GaveUp(TrainwrightError):
     """Tried to go on and could not."""
 
     exit_code = 5
+
+
+class KilledBySystem(TrainwrightError):
+    """A process was killed, and nobody of ours did it."""
 
 
 def error_from_record(record: dict) -> TrainwrightError:

@@ -17,6 +17,7 @@ from trainwright.data.request import request_for
 from trainwright.diagnose.engine import diagnose
 from trainwright.errors import NothingToDo, Stopped, TrainwrightError, UserError
 from trainwright.launch.local import Observer, is_alive, run_child, signal_group
+from trainwright.launch.watchdog import run_training
 from trainwright.machine.look import look
 from trainwright.machine.places import cache_root, default_runs_root
 from trainwright.messages.text import _
@@ -29,6 +30,7 @@ from trainwright.records import Machine
 from trainwright.runs import folder as runs
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
+from trainwright.runs.lock import owned
 
 # Shows a run while it goes on; made by whoever calls, since faces stand above the flow.
 Watch = Callable[[RunFolder], AbstractContextManager[Observer]]
@@ -54,7 +56,8 @@ def start(recipe_file: Path, watch: Watch, sets: Sequence[str] = (), runs_root: 
     loaded = load_recipe(recipe_file, sets)
     machine = look()
     folder = open_run_folder(loaded, machine, recipe_file, runs_root)
-    return carry_on(folder, watch)
+    with owned(folder.path):
+        return carry_on(folder, watch)
 
 
 def resume(folder: RunFolder, watch: Watch) -> RunFolder:
@@ -64,12 +67,13 @@ def resume(folder: RunFolder, watch: Watch) -> RunFolder:
         NothingToDo: It has finished.
         UserError: It is still going on.
     """
-    status = wait_for_worker(folder)
-    if status.state == "finished":
-        raise NothingToDo(_("{run} has finished; there is nothing to do.").format(run=folder.id))
-    folder.set_status(state="opened", because="", pid=os.getpid(), exit_code=None)
-    folder.write_machine(look())
-    return carry_on(folder, watch)
+    with owned(folder.path):
+        status = wait_for_worker(folder)
+        if status.state == "finished":
+            raise NothingToDo(_("{run} has finished; there is nothing to do.").format(run=folder.id))
+        folder.set_status(state="opened", because="", pid=os.getpid(), exit_code=None)
+        folder.write_machine(look())
+        return carry_on(folder, watch)
 
 
 def carry_on(folder: RunFolder, watch: Watch) -> RunFolder:
@@ -174,7 +178,7 @@ def train(folder: RunFolder, view: Observer) -> None:
     Raises:
         Stopped: Stopped on request, with a checkpoint.
     """
-    run_child("train", folder, view)
+    run_training(folder, view)
     if folder.status().state == "stopped":
         raise Stopped(_("Stopped at step {step}.").format(step=folder.status().step or 0), resume_line(folder))
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 from running import only_run, start, wait_for, wait_for_step
@@ -49,13 +50,32 @@ def test_stop_does_the_same_from_another_terminal(tmp_path, recipe, trainwright)
     assert "not going on" in trainwright("stop", "last", "--runs", root, expect=3).stderr
 
 
-def test_a_killed_worker_leaves_a_status_a_report_and_a_run_that_ends_the_same(tmp_path, recipe, trainwright, expected):
+def test_a_killed_worker_is_started_again_by_its_watcher_and_ends_the_same(tmp_path, recipe, trainwright, expected):
     root = tmp_path / "runs"
     process = start(tmp_path, "train", recipe(EPOCHS, dropout=0.1), "--runs", root, "--no-rehearse")
     folder = wait_for_step(root, 45)  # beyond the first evaluation, which saves
     os.kill(folder.status().worker_pid, signal.SIGKILL)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 70, output
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert [event["number"] for event in read_events(folder.journal) if event["event"] == "restart"] == [1]
+    assert ends(folder) == expected
+
+
+def test_a_worker_killed_again_and_again_leaves_a_status_a_report_and_a_run_that_ends_the_same(
+    tmp_path, recipe, trainwright, expected
+):
+    root = tmp_path / "runs"
+    process = start(tmp_path, "train", recipe(EPOCHS, dropout=0.1), "--runs", root, "--no-rehearse")
+    folder = wait_for_step(root, 45)
+    killed = set()
+    while process.poll() is None:
+        worker = folder.status().worker_pid
+        if worker and worker not in killed:
+            killed.add(worker)
+            os.kill(worker, signal.SIGKILL)
+        time.sleep(0.05)
+    assert process.returncode == 70, process.stdout.read()
+    assert len(killed) == 4
     assert folder.status().state == "failed"
     assert "SIGKILL" in folder.status().because
     assert folder.report.exists()

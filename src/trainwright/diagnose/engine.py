@@ -16,5 +16,7 @@ def diagnose(folder: RunFolder) -> list[Finding]:
     What the data audit found is in data.json and is not repeated here.
     """
     facts = facts_of(folder)
-    found = [*facts.noted, *(finding for rule in RULES if (finding := rule(facts)))]
+    known = {finding.id for finding in facts.noted}
+    ruled = [finding for rule in RULES if (finding := rule(facts)) and finding.id not in known]
+    found = [*facts.noted, *ruled]
     return sorted(found, key=lambda finding: _ORDER[finding.severity])

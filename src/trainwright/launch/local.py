@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from trainwright.errors import TrainwrightError, error_from_record
+from trainwright.errors import KilledBySystem, TrainwrightError, error_from_record
 from trainwright.messages.text import _, current_language
 from trainwright.model import remote_code
 from trainwright.runs.folder import RunFolder
@@ -140,9 +140,8 @@ def _reported_error(folder: RunFolder, pid: int, code: int, asked: int) -> Train
         message = _("The training process was killed by {signal}.").format(signal=name)
         if -code == signal.SIGKILL and not asked:
             message += " " + _("The system does this when memory runs out.")
-        return TrainwrightError(
-            message, _("Go on from the last checkpoint: trainwright resume {run}").format(run=folder.id)
-        )
+        kind = TrainwrightError if asked or -code != signal.SIGKILL else KilledBySystem
+        return kind(message, _("Go on from the last checkpoint: trainwright resume {run}").format(run=folder.id))
     return TrainwrightError(
         _("The process ended with code {code} and no word.").format(code=code),
         _("Its output is in {log}.").format(log=log),

@@ -9,7 +9,11 @@ Events, beside ``event``, ``attempt``, ``wall`` (UTC, for people) and ``seconds`
     start      pid, phase
     phase      phase: fetch | prepare | rehearse | train | evaluate | save | predict
     progress   phase, done, total, unit
-    cut        step, tokens_per_micro_batch, because; synced before the step that uses it
+    cut        step, tokens_per_micro_batch, because; synced before the step that uses it. finer: memory ran out, and it
+               holds from that step on, also after a resume; recompute: activations are computed anew; fresh: a new
+               training begins, whose cuts alone count
+    back       step, to (a checkpoint), because: memory ran out outside of forward and backward
+    restart    number, step, because: the training process was killed and is started again
     log        step, epoch, loss, grad_norm, learning_rate, step_seconds, real_tokens, padded_tokens, micro_batches,
                memory (bytes, resident), gpu_memory (bytes or null), rehearsal (bool)
     evaluate   step, metrics, took (seconds), rehearsal

@@ -6,6 +6,7 @@ micro-batches by a token budget and adds each one's share of the loss, so the gr
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import warnings
@@ -22,6 +23,7 @@ from trainwright.errors import CheckFailed, UserError
 from trainwright.messages.text import _
 from trainwright.records import Finding
 from trainwright.runs.folder import RunFolder
+from trainwright.runs.lock import owned
 from trainwright.train import checkpoint, compat, evaluation, optimizer
 from trainwright.train.allocator import keep_freed_memory
 from trainwright.train.batches import PaddedBatches
@@ -141,6 +143,7 @@ class Trainer(ExactStep, StepLoaders):
 
         Raises:
             CheckFailed: The checkpoint that was named is damaged.
+            UserError: Another living process trains in the same folder.
             GaveUp: Memory does not suffice however a step is cut, or loss or gradient are not a number.
         """
         if resume_from_checkpoint is True:
@@ -157,9 +160,11 @@ class Trainer(ExactStep, StepLoaders):
         if self.args.device.type == "cpu":
             keep_freed_memory()
         stock = super().train
-        return self.recovery.train(
-            lambda resumed: stock(resumed, trial, ignore_keys_for_eval), resume_from_checkpoint or None
-        )
+        alone = self.recorder.writes_status and self.args.process_index == 0  # else the watcher owns the folder
+        with owned(self.recorder.folder.path) if alone else contextlib.nullcontext():
+            return self.recovery.train(
+                lambda resumed: stock(resumed, trial, ignore_keys_for_eval), resume_from_checkpoint or None
+            )
 
     def _get_output_dir(self, trial: Any) -> str:
         return self._staging or super()._get_output_dir(trial)

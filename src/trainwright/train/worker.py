@@ -59,10 +59,10 @@ def run(folder: RunFolder, journal: Journal) -> None:
         _end(folder, journal, "stopped", stop.because)
         return
     trainer = make_trainer(folder, recipe, plan, task, journal)
-    trainer.recovery.one_run = True
     stop.passes_to(trainer.recorder.ask_to_stop)
     trainer.add_callback(StopWhenOrphaned(stop))
-    if found is not None and _steps_done(found) >= plan.steps:
+    done = found is not None and _steps_done(found) >= plan.steps
+    if done and folder.results() is not None and folder.model.is_dir():  # else it was killed behind its last step
         raise NothingToDo(_("The run has made all of its {steps} steps.").format(steps=plan.steps))
     began = time.monotonic()
     trainer.train(resume_from_checkpoint=str(found) if found else None)
@@ -150,6 +150,7 @@ def make_trainer(
     )
     trainer.recorder.journal = journal
     trainer.recorder.writes_status = False
+    trainer.recovery.one_run = True
     trainer.remove_callback(_printer())
     return trainer
 

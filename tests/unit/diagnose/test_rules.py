@@ -1,6 +1,7 @@
 import pytest
 
 from trainwright.diagnose.engine import diagnose
+from trainwright.records import Finding
 from trainwright.runs.journal import Journal
 
 
@@ -117,3 +118,13 @@ def test_errors_come_before_warnings_and_notes(made_up_run):
         state="failed", because="x", values={"learn.learning_rate": 1.0}, losses=lambda step: float("nan")
     )
     assert [finding.severity for finding in diagnose(folder)] == ["error", "error", "warning"]
+
+
+def test_what_the_training_process_found_itself_is_kept_once_in_its_own_words(made_up_run):
+    folder = made_up_run(state="failed", losses=lambda step: float("nan"))
+    rows = {"step": 3, "rows": [17]}
+    journal = Journal(folder.journal, "0")
+    for evidence in ({"step": 2}, rows):
+        journal.write("finding", finding=Finding("learning.loss-lost", "error", "The loss is lost.", evidence))
+    findings = [finding for finding in diagnose(folder) if finding.id == "learning.loss-lost"]
+    assert [finding.evidence for finding in findings] == [rows]
