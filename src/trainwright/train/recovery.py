@@ -24,6 +24,7 @@ from trainwright.messages.text import _
 from trainwright.records import Finding
 from trainwright.runs.journal import read_events
 from trainwright.train import checkpoint
+from trainwright.train.allocator import give_back_memory
 from trainwright.train.batches import PaddedBatches
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def release(model: Any = None) -> None:
     if model is not None:
         model.zero_grad(set_to_none=True)
     gc.collect()
+    give_back_memory()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
