@@ -1,7 +1,8 @@
 """Run a batch of rows as one packed row: real tokens only through every token-wise layer.
 
-Padding comes back only where a head needs one vector a row. Families whose attention cannot be told the boundaries
-(DeBERTa) are refused, with the reason, and go on with padded batches of like length.
+Heads are given only the vectors that they need: each row's first for a class of the row, the labelled ones for labels
+of tokens (the vocabulary's matrix of a masked-language head is a fifth of BERT-base's work). Families whose attention
+cannot be told the boundaries (DeBERTa) are refused, with the reason, and go on with padded batches of like length.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ LAST_LAYER_OUTPUT = {
 }
 # Positions of these start behind the padding id (RoBERTa: 2, 3, ...).
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
+# Decoders: every layer works token by token but for attention, which is told the boundaries.
+DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
+_ONE_LABEL_A_ROW = "ForSequenceClassification"
+_ONE_LABEL_A_TOKEN = ("ForTokenClassification", "ForMaskedLM")
+_NEXT_TOKEN = ("ForCausalLM", "LMHeadModel")
+IGNORED = -100  # label of a token that no loss is computed for, as torch and transformers have it
 
 
 class CannotUnpad(Exception):
@@ -36,10 +43,13 @@ class CannotUnpad(Exception):
 
 
 class Unpadded:
-    """Runs a sequence classifier on packed rows.
+    """Runs a model on packed rows.
 
     Args:
-        model: A transformers model with a sequence-classification head.
+        model: A transformers model with a head for sequence or token classification, masked or causal language.
+
+    Attributes:
+        labels: ``row``, ``token`` or ``next token``: what a label belongs to.
 
     Raises:
         CannotUnpad: The family is not known to be exact, or something in the model needs padded batches.
@@ -51,51 +61,63 @@ class Unpadded:
             raise CannotUnpad(problem)
         attention.register()
         self.config = model.config
+        self.labels = labels_of(model)
         backbone = getattr(model, model.base_model_prefix)
-        self.last_layer = backbone.get_submodule(LAST_LAYER_OUTPUT[self.config.model_type])
+        inner = LAST_LAYER_OUTPUT.get(self.config.model_type)
+        self.last_layer = backbone.get_submodule(inner) if inner else None
         self.first_position = self._first_position()
-        self._starts: Any = None
 
     def batch(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Rows with ``input_ids`` and ``labels`` as one packed batch.
 
         Returns:
-            input_ids and position_ids of shape (1, tokens), labels and row_starts of shape (rows,), and row_lengths.
+            input_ids and position_ids of shape (1, tokens), row_lengths, labels, and ``kept``: which tokens' last
+            vectors the head is given. Labels have shape (rows,), one a row; (1, kept) for token heads, whose loss
+            needs labelled tokens only; (1, tokens) for the next token, where a row's first is nobody's target.
         """
         import torch
 
-        lengths = [len(row["input_ids"]) for row in rows]
-        ids = torch.as_tensor([token for row in rows for token in row["input_ids"]])
-        ends = torch.tensor(lengths).cumsum(0)
-        starts = ends - torch.tensor(lengths)
-        positions = torch.arange(len(ids)) - torch.repeat_interleave(starts, torch.tensor(lengths))
+        row_lengths = [len(row["input_ids"]) for row in rows]
+        lengths = torch.tensor(row_lengths)
+        ids = _joined([row["input_ids"] for row in rows])
+        starts = lengths.cumsum(0) - lengths
+        positions = torch.arange(len(ids)) - torch.repeat_interleave(starts, lengths)
         packed = {
             "input_ids": ids.unsqueeze(0),
             "position_ids": (positions + self.first_position).unsqueeze(0),
-            "row_starts": starts,
-            "row_lengths": lengths,
+            "row_lengths": row_lengths,
+            "kept": starts if self.labels == "row" else None,
         }
         if "token_type_ids" in rows[0]:
-            types = [kind for row in rows for kind in row["token_type_ids"]]
-            packed["token_type_ids"] = torch.as_tensor(types).unsqueeze(0)
-        label = next((name for name in ("labels", "label", "label_ids") if name in rows[0]), None)
-        if label:
-            packed["labels"] = torch.as_tensor([row[label] for row in rows])
-        return packed
+            packed["token_type_ids"] = _joined([row["token_type_ids"] for row in rows]).unsqueeze(0)
+        name = next((name for name in ("labels", "label", "label_ids") if name in rows[0]), None)
+        if name is None:
+            return packed
+        if self.labels == "row":
+            return packed | {"labels": torch.as_tensor([row[name] for row in rows])}
+        labels = _joined([row[name] for row in rows])
+        if self.labels == "token":
+            kept = (labels != IGNORED).nonzero().flatten()
+            return packed | {"labels": labels[kept].unsqueeze(0), "kept": kept}
+        return packed | {"labels": labels.index_fill(0, starts, IGNORED).unsqueeze(0), "use_cache": False}
 
     @contextlib.contextmanager
-    def running(self, row_starts: torch.Tensor) -> Iterator[None]:
-        """While a packed batch runs: our attention, and one vector a row behind the last layer.
+    def running(self, kept: torch.Tensor | None) -> Iterator[None]:
+        """While a packed batch runs: our attention, and only the kept tokens' vectors behind the last layer.
 
         Outside, the model is as it was, so padded batches of anybody else are right too.
         """
         before = self.config._attn_implementation
         self.config._attn_implementation = attention.NAME
-        hook = self.last_layer.register_forward_hook(lambda _module, _inputs, output: _first_tokens(output, row_starts))
+        hook = None
+        if self.last_layer is not None and kept is not None:
+            one_a_row = self.labels == "row"
+            hook = self.last_layer.register_forward_hook(lambda _module, _in, output: _keep(output, kept, one_a_row))
         try:
             yield
         finally:
-            hook.remove()
+            if hook is not None:
+                hook.remove()
             self.config._attn_implementation = before
 
     def _first_position(self) -> int:
@@ -106,21 +128,43 @@ def problem_of(model: Any) -> str | None:
     """Why a model cannot be run packed; None if it can."""
     config = getattr(model, "config", None)
     kind = getattr(config, "model_type", type(model).__name__)
-    if kind not in LAST_LAYER_OUTPUT:
+    if kind not in LAST_LAYER_OUTPUT and kind not in DECODERS:
         return _("{kind} models are not known to be exact without padding").format(kind=kind)
     if not type(model).__module__.startswith("transformers.models."):
         return _("{name} is not a model of transformers itself").format(name=type(model).__name__)
-    if not type(model).__name__.endswith("ForSequenceClassification"):
-        return _("{name} has no sequence-classification head").format(name=type(model).__name__)
-    if getattr(config, "classifier_pooling", "cls") != "cls":
+    labels = labels_of(model)
+    if labels is None or (labels == "next token") != (kind in DECODERS):
+        return _("{name} has no head that is known to be exact without padding").format(name=type(model).__name__)
+    if labels == "row" and getattr(config, "classifier_pooling", "cls") != "cls":
         return _("its head takes the mean over the tokens, which needs them side by side")
+    if labels == "token" and getattr(config, "sparse_prediction", False):
+        return _("it leaves out unlabelled tokens itself")
     return None
 
 
-def _first_tokens(output: Any, starts: torch.Tensor) -> Any:
-    """Each row's first vector: (1, tokens, size) becomes (rows, 1, size), which heads read as their first token."""
+def labels_of(model: Any) -> str | None:
+    """What a model's labels belong to: ``row``, ``token``, ``next token``; None if its head is another one."""
+    name = type(model).__name__
+    if name.endswith(_ONE_LABEL_A_ROW):
+        return "row"
+    if name.endswith(_ONE_LABEL_A_TOKEN):
+        return "token"
+    return "next token" if name.endswith(_NEXT_TOKEN) else None
+
+
+def _joined(values: Sequence[Any]) -> torch.Tensor:
+    """Ragged lists or arrays of whole numbers, one behind the other; shape (all,), int64."""
+    import numpy as np
+    import torch
+
+    return torch.from_numpy(np.concatenate([np.asarray(value, dtype=np.int64) for value in values]))
+
+
+def _keep(output: Any, kept: torch.Tensor, one_a_row: bool) -> Any:
+    """The kept tokens' vectors: (1, tokens, size) becomes (1, kept, size), or (kept, 1, size) where heads read the
+    first token of each row."""
     states = output if hasattr(output, "dim") else output[0]
-    first = states[0].index_select(0, starts).unsqueeze(1)
+    chosen = states.squeeze(0).index_select(0, kept).unsqueeze(1 if one_a_row else 0)
     if output is states:
-        return first
-    return type(output)(last_hidden_state=first) if hasattr(output, "last_hidden_state") else (first, *output[1:])
+        return chosen
+    return type(output)(last_hidden_state=chosen) if hasattr(output, "last_hidden_state") else (chosen, *output[1:])

@@ -60,8 +60,8 @@ class PackedBatches:
         return self.unpadded.batch(rows)
 
     def running(self, batch: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
-        starts: torch.Tensor = batch.pop("row_starts")
-        return self.unpadded.running(starts)
+        kept: torch.Tensor | None = batch.pop("kept")
+        return self.unpadded.running(kept)
 
 
 def can_be_packed(row: Mapping[str, Any]) -> bool:

@@ -90,9 +90,10 @@ def _predict(
     trainer: Trainer, model: Any, only_loss: bool, ignore_keys: list[str] | None, rows: StepRows
 ) -> tuple[float, Any, Any, Any]:
     """Divisor, loss, predictions and labels of one batch."""
-    batch = trainer.batches.make(rows.rows)
+    batches = trainer.batches_for_predictions() if not only_loss else trainer.batches
+    batch = batches.make(rows.rows)
     amount = loss.count_labels(batch)
-    with trainer.batches.running(batch):
+    with batches.running(batch):
         value, logits, labels = trainer.prediction_step(model, batch, only_loss, ignore_keys=ignore_keys)
     return amount, None if value is None else float(value), logits, labels
 

@@ -28,6 +28,12 @@ logger = logging.getLogger(__name__)
 # per kernel launch.
 CPU_TOKENS = 2048
 GPU_TOKENS = 16384
+# Collators that do nothing but pad, so that packing may take their place
+_PADDING_COLLATORS = (
+    PadRows,
+    transformers.DataCollatorWithPadding,
+    transformers.DataCollatorForTokenClassification,
+)
 
 
 class ExactStep(transformers.Trainer):
@@ -161,7 +167,7 @@ class ExactStep(transformers.Trainer):
             return
         self._batches_chosen = True
         self.batches = PaddedBatches(self.data_collator)
-        own_padding = isinstance(self.data_collator, (PadRows, transformers.DataCollatorWithPadding))
+        own_padding = isinstance(self.data_collator, _PADDING_COLLATORS)
         own_steps = self._loss_is_known() and type(self).prediction_step is transformers.Trainer.prediction_step
         if self.padding == "padded" or not (own_padding and own_steps and can_be_packed(row)):
             return
@@ -169,6 +175,11 @@ class ExactStep(transformers.Trainer):
             self.batches = PackedBatches(Unpadded(self.model))
         except CannotUnpad as reason:
             logger.info("batches are padded: %s", reason)
+
+    def batches_for_predictions(self) -> PaddedBatches | PackedBatches:
+        """Batches whose predictions come row by row; packed ones give one a row only where a label is a row's."""
+        one_a_row = isinstance(self.batches, PackedBatches) and self.batches.unpadded.labels == "row"
+        return self.batches if one_a_row else PaddedBatches(self.data_collator)
 
     def _loss_is_known(self) -> bool:
         """Whether the loss is the model's own and the model one of transformers' heads (or an adapter on one)."""

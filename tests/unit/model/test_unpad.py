@@ -31,6 +31,16 @@ FAMILIES = {
 }
 
 
+DECODERS = {
+    "GPT2LMHeadModel": {"vocab_size": 50, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
+    | {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+    **{
+        f"{name}ForCausalLM": SMALL | {"num_key_value_heads": 1, "head_dim": 8, "sliding_window": window}
+        for name, window in (("Llama", None), ("Mistral", 6), ("Qwen2", None), ("Qwen3", None))
+    },
+}
+
+
 def rows_of(count=9, seed=0):
     rng = random.Random(seed)
     lengths = sorted((rng.randrange(2, 40) for _ in range(count - 2)), reverse=True)
@@ -40,8 +50,18 @@ def rows_of(count=9, seed=0):
     ]
 
 
+def with_token_labels(rows, share=0.3, classes=3):
+    rng = random.Random(1)
+    return [
+        row | {"labels": [rng.randrange(classes) if rng.random() < share else -100 for _ in row["input_ids"]]}
+        for row in rows
+    ]
+
+
 def padded(rows, pad):
     width = max(len(row["input_ids"]) for row in rows)
+    if isinstance(rows[0]["labels"], list):
+        rows = [row | {"labels": row["labels"] + [-100] * (width - len(row["labels"]))} for row in rows]
     return {
         "input_ids": torch.tensor([row["input_ids"] + [pad] * (width - len(row["input_ids"])) for row in rows]),
         "attention_mask": torch.tensor([[1] * len(r["input_ids"]) + [0] * (width - len(r["input_ids"])) for r in rows]),
@@ -49,11 +69,32 @@ def padded(rows, pad):
     }
 
 
+def build(name, options):
+    torch.manual_seed(0)
+    kind = getattr(transformers, name)
+    return kind(kind.config_class(**options)).double().train()
+
+
+def assert_same_gradients(model, rows, atol=0.0):
+    """Packed against padded: the loss, and every gradient beside the size of all of them."""
+    expected = model(**padded(rows, model.config.pad_token_id or 0))
+    expected.loss.backward()
+    gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    found = packed_outputs(model, rows)
+    found.loss.backward()
+    size = sum(float((gradient**2).sum()) for gradient in gradients.values()) ** 0.5
+    assert abs(found.loss.item() - expected.loss.item()) <= max(1e-12, atol)
+    for name, parameter in model.named_parameters():
+        if name in gradients:
+            assert float((parameter.grad - gradients[name]).norm()) <= max(1e-12, atol) * size, name
+
+
 def packed_outputs(model, rows):
     unpadded = Unpadded(model)
     batch = unpadded.batch(rows)
-    starts = batch.pop("row_starts")
-    with unpadded.running(starts):
+    kept = batch.pop("kept")
+    with unpadded.running(kept):
         return model(**batch)
 
 
@@ -84,6 +125,36 @@ def test_logits_loss_and_gradients_of_packed_rows_are_those_of_padded_ones(model
     for name, parameter in model.named_parameters():
         if name in gradients:
             assert float((parameter.grad - gradients[name]).norm()) <= 1e-12 * size, name
+
+
+@pytest.mark.parametrize("head", ["ForTokenClassification", "ForMaskedLM"])
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_heads_for_tokens_see_the_labelled_ones_only_and_learn_the_same(family, head):
+    model = build(f"{family}{head}", FAMILIES[family])
+    classes = 3 if head == "ForTokenClassification" else 50
+    assert_same_gradients(model, with_token_labels(rows_of(), classes=classes))
+    rows = with_token_labels(rows_of(), classes=classes)
+    labelled = sum(label != -100 for row in rows for label in row["labels"])
+    assert packed_outputs(model, rows).logits.shape[:2] == (1, labelled)
+
+
+@pytest.mark.parametrize("name", sorted(DECODERS))
+def test_decoders_predict_the_next_token_of_their_own_row_only(name):
+    model = build(name, DECODERS[name])
+    # transformers computes the loss of the next token in single precision, and the gradient with it
+    assert_same_gradients(model, with_token_labels(rows_of(), share=0.8, classes=50), atol=1e-6)
+    model.eval()
+    rows = with_token_labels(rows_of())
+    changed = [dict(row) for row in rows]
+    changed[4] = changed[4] | {"input_ids": [(token + 7) % 45 + 5 for token in changed[4]["input_ids"]]}
+    same = (packed_outputs(model, rows).logits == packed_outputs(model, changed).logits).all(dim=-1).squeeze(0)
+    expected = [number != 4 for number, row in enumerate(rows) for _token in row["input_ids"]]
+    assert same.tolist() == expected
+    attended = padded(rows, 0)
+    attended.pop("labels")
+    logits = model(**attended).logits
+    flat = torch.cat([logits[number, : len(row["input_ids"])] for number, row in enumerate(rows)])
+    assert torch.allclose(packed_outputs(model, rows).logits[0], flat, rtol=0, atol=1e-12)
 
 
 def test_a_changed_row_moves_no_other_row_by_a_bit(model):
