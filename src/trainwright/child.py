@@ -17,10 +17,11 @@ from trainwright.errors import DataError, TrainwrightError, error_record
 from trainwright.messages.text import use_language
 from trainwright.model import remote_code
 from trainwright.recipe.load import choose, recipe_from_values
+from trainwright.records import read_json, write_json
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
 
-KINDS = {"fetch": "fetch", "prepare": "prepare", "train": "0"}  # kind -> writer of its journal
+KINDS = {"fetch": "fetch", "prepare": "prepare", "train": "0", "prove": "0"}  # kind -> writer of its journal
 PROGRESS_SECONDS = 0.5  # between two events while bytes come in
 
 
@@ -33,7 +34,7 @@ def main(kind: str, path: str, language: str, *options: str) -> int:
     journal.write("start", pid=os.getpid(), phase=kind)
     folder.set_status(worker_pid=os.getpid())
     try:
-        {"fetch": fetch, "prepare": prepare, "train": train}[kind](folder, journal)
+        {"fetch": fetch, "prepare": prepare, "train": train, "prove": prove}[kind](folder, journal)
     except TrainwrightError as error:
         journal.write("error", sync=True, **error_record(error))
         return error.exit_code
@@ -104,6 +105,13 @@ def train(folder: RunFolder, journal: Journal) -> None:
     from trainwright.train.worker import run
 
     run(folder, journal)
+
+
+def prove(folder: RunFolder, journal: Journal) -> None:
+    """Compare the ways of running the first steps; proof.json asks for it and is answered."""
+    from trainwright.train.proof import prove as compare
+
+    write_json(folder.proof, compare(folder, journal, read_json(folder.proof)["steps"]))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from trainwright.data.prepare import find_prepared
 from trainwright.data.request import request_for
@@ -26,7 +28,7 @@ from trainwright.model.hub_fetch import still_whole
 from trainwright.model.locate import comes_from_hub, model_of, source_here
 from trainwright.plan.choose import make_plan
 from trainwright.recipe.load import LoadedRecipe, choose, load_recipe, recipe_from_values
-from trainwright.records import Machine
+from trainwright.records import Machine, read_json, write_json
 from trainwright.runs import folder as runs
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
@@ -85,6 +87,26 @@ def carry_on(folder: RunFolder, watch: Watch) -> RunFolder:
         write_plan(folder)
         train(folder, view)
     return folder
+
+
+def prove(recipe_file: Path, steps: int, watch: Watch, sets: Sequence[str] = ()) -> dict[str, Any]:
+    """Train the first steps of a recipe whole, cut, packed and cut finer, and compare them; no run is left behind.
+
+    Returns:
+        See :func:`trainwright.train.proof.prove`.
+
+    Raises:
+        UserError: The recipe, its data or its model cannot be used.
+    """
+    with tempfile.TemporaryDirectory(prefix="trainwright-prove-") as scratch:
+        folder = open_run_folder(load_recipe(recipe_file, sets), look(), recipe_file, Path(scratch))
+        with watch(folder) as view, ending_written_down(folder):
+            prepare_data(folder, find_model(folder, view), view)
+            write_plan(folder)
+            write_json(folder.proof, {"steps": steps})
+            run_child("prove", folder, view)
+        proof: dict[str, Any] = read_json(folder.proof)
+        return proof
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------

@@ -198,6 +198,18 @@ def export(
 # -- helpers -------------------------------------------------------------------------------------------------------
 
 
+@app.command()
+def prove(
+    recipe: Annotated[Path, typer.Argument(help="The recipe.")],
+    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps to compare.")] = 3,
+    sets: SetOption = None,
+) -> None:
+    """Show on your own recipe that cutting and packing a step changes nothing of what it learns."""
+    from trainwright.cli.proving import prove_and_show
+
+    prove_and_show(recipe, steps, sets or [], _console())
+
+
 @contextlib.contextmanager
 def watched(folder: RunFolder) -> Iterator[Observer]:
     """Show a run while it goes on; when it has ended, however it did, write its report and say what became of it."""

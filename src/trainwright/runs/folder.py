@@ -113,6 +113,11 @@ class RunFolder:
     def tensorboard(self) -> Path:
         return self.path / "tensorboard"
 
+    @property
+    def proof(self) -> Path:
+        """Where a proof is asked for and answered."""
+        return self.path / "proof.json"
+
     # -- status ---------------------------------------------------------------------------------------------
 
     def status(self) -> Status:
