@@ -6,8 +6,9 @@ to itself alone: the boundaries are given, never guessed from positions (which i
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def unpadded_attention(
     causal = bool(getattr(module, "is_causal", False))
     if query.device.type == "cpu" and (dropout > 0 or max(row_lengths) <= CPU_PLAIN_TOKENS):
         return _plain(query, key, value, tuple(row_lengths), dropout, scaling, causal, sliding_window), None
+    if query.device.type == "cuda" and (kernel := flash_kernel(query.dtype, dropout)):
+        return kernel(query, key, value, row_lengths, dropout, scaling, causal, sliding_window), None
     groups = [(length, len(list(rows))) for length, rows in itertools.groupby(row_lengths)]
     sizes = [length * rows for length, rows in groups]
     # split, not slices: the gradient of a slice is a tensor of zeros as large as the whole
@@ -69,6 +72,78 @@ def unpadded_attention(
                       dropout, scaling, causal, sliding_window)  # fmt: skip
         mixed.append(out.permute(1, 2, 0, 3).reshape(rows * length, query.shape[1], query.shape[3]))
     return torch.cat(mixed).unsqueeze(0), None
+
+
+def flash_kernel(kind: torch.dtype, dropout: float) -> Callable[..., torch.Tensor] | None:
+    """The kernel for rows of any lengths on a card, or None; one without dropout is never taken where it is asked for.
+
+    FlashAttention 2 if it is installed; else torch's own, which has no dropout.
+    """
+    import torch
+
+    if kind not in (torch.bfloat16, torch.float16):
+        return None
+    if importlib.util.find_spec("flash_attn") is not None:
+        return _flash_attention_2
+    if dropout == 0 and importlib.util.find_spec("torch.nn.attention.varlen") is not None:
+        return _torch_varlen
+    return None
+
+
+def _flash_attention_2(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    row_lengths: Sequence[int],
+    dropout: float,
+    scaling: float | None,
+    causal: bool,
+    window: int | None,
+) -> torch.Tensor:
+    from flash_attn import flash_attn_varlen_func
+
+    q, k, v = (states.squeeze(0).transpose(0, 1) for states in (query, key, value))
+    bounds, longest = _bounds(row_lengths, query), max(row_lengths)
+    mixed: torch.Tensor = flash_attn_varlen_func(
+        q, k, v, bounds, bounds, longest, longest,
+        dropout_p=dropout, softmax_scale=scaling, causal=causal, window_size=_flash_window(window),
+    )  # fmt: skip
+    return mixed.unsqueeze(0)
+
+
+def _torch_varlen(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    row_lengths: Sequence[int],
+    _dropout: float,
+    scaling: float | None,
+    causal: bool,
+    window: int | None,
+) -> torch.Tensor:
+    from torch.nn.attention.varlen import varlen_attn
+
+    q, k, v = (states.squeeze(0).transpose(0, 1) for states in (query, key, value))
+    bounds, longest = _bounds(row_lengths, query), max(row_lengths)
+    before, behind = _flash_window(window)
+    mixed: Any = varlen_attn(
+        q, k, v, bounds, bounds, longest, longest,
+        scale=scaling, window_size=(before, 0 if causal else behind), enable_gqa=k.shape[1] != q.shape[1],
+    )  # fmt: skip
+    unpadded: torch.Tensor = mixed.unsqueeze(0)
+    return unpadded
+
+
+def _bounds(row_lengths: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """Where each row begins, and where the last ends; int32, shape (rows + 1,)."""
+    import torch
+
+    return torch.tensor([0, *itertools.accumulate(row_lengths)], dtype=torch.int32, device=like.device)
+
+
+def _flash_window(window: int | None) -> tuple[int, int]:
+    """Positions that are seen on each side; -1 is all. A window of w sees those nearer than w."""
+    return (-1, -1) if window is None else (window - 1, window - 1)
 
 
 def _plain(

@@ -70,6 +70,12 @@ class ExactStep(transformers.Trainer):
         self.recovery.begin_step([(inputs.indices, sum(inputs.lengths()))])
         return self.recovery.survive(lambda: self._cut_step(model, inputs))
 
+    def timed_step(self, inputs: StepRows) -> None:
+        """Forward and backward of a step for the probe: no recovery, nothing logged."""
+        self.model.train()
+        self.choose_batches(inputs.rows[0])
+        self._cut_step(self.model, inputs)
+
     @property
     def steps_are_whole(self) -> bool:
         """Whether the loss couples examples, so that a step is never cut."""

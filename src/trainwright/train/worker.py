@@ -30,6 +30,7 @@ from trainwright.train.callbacks import (
     StopRequests,
     StopWhenOrphaned,
 )
+from trainwright.train.probe import probe
 from trainwright.train.recorder import gpu_bytes, peak_resident_bytes
 from trainwright.train.rehearsal import rehearse
 from trainwright.train.tasks import TextClassification
@@ -58,6 +59,8 @@ def run(folder: RunFolder, journal: Journal) -> None:
     if stop.because:
         _end(folder, journal, "stopped", stop.because)
         return
+    if found is None:
+        plan = _probed(folder, recipe, plan, task, journal)
     trainer = make_trainer(folder, recipe, plan, task, journal)
     stop.passes_to(trainer.recorder.ask_to_stop)
     trainer.add_callback(StopWhenOrphaned(stop))
@@ -71,6 +74,16 @@ def run(folder: RunFolder, journal: Journal) -> None:
         _end(folder, journal, "stopped", trainer.recorder.stop_because)
         return
     finish(folder, recipe, plan, task, trainer, journal, time.monotonic() - began, rehearsed)
+
+
+def _probed(folder: RunFolder, recipe: Recipe, plan: Plan, task: TextClassification, journal: Journal) -> Plan:
+    """The plan with the micro-batches that timed steps chose; see :mod:`trainwright.train.probe`."""
+    ours = folder.resolved()["run.tokens_per_micro_batch"].origin == "chosen"
+
+    def make() -> Trainer:
+        return make_trainer(folder, recipe, plan, task, journal, folder.path / "probe", report_to=[])
+
+    return probe(folder, plan, journal, make, ours)
 
 
 def open_task(folder: RunFolder) -> tuple[Recipe, Plan, TextClassification]:

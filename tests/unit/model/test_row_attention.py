@@ -64,3 +64,48 @@ def test_dropout_falls_on_the_weights_after_the_softmax(monkeypatch):
     own = mask[first : first + HEADS * 81].view(HEADS, 9, 9)
     weights = (torch.einsum("qhd,khd->hqk", query[row], key[row]) * SIZE**-0.5).softmax(-1) * own * factor
     assert torch.allclose(found[row], torch.einsum("hqk,khd->qhd", weights, value[row]), rtol=0, atol=1e-14)
+
+
+@pytest.fixture
+def flash_attn(monkeypatch):
+    """A flash_attn that computes by the definition, in place of the kernel that needs a card."""
+    import importlib.machinery
+    import sys
+    import types
+
+    def varlen(q, k, v, bounds_q, bounds_k, longest_q, longest_k, *, dropout_p, softmax_scale, causal, window_size):
+        assert torch.equal(bounds_q, bounds_k)
+        assert bounds_q.dtype == torch.int32
+        assert longest_q == longest_k == max(LENGTHS)
+        assert softmax_scale == SIZE**-0.5
+        calls.append(dropout_p)
+        assert tuple((bounds_q[1:] - bounds_q[:-1]).tolist()) == LENGTHS
+        return one_row_at_a_time(q, k, v, causal, None if window_size == (-1, -1) else window_size[0] + 1)
+
+    calls = []
+    module = types.ModuleType("flash_attn")
+    module.flash_attn_varlen_func = varlen
+    module.__spec__ = importlib.machinery.ModuleSpec("flash_attn", None)
+    monkeypatch.setitem(sys.modules, "flash_attn", module)
+    return calls
+
+
+@pytest.mark.parametrize(("causal", "window"), [(False, None), (False, 4), (True, 3)])
+def test_flash_attention_is_told_boundaries_dropout_and_window(flash_attn, causal, window):
+    from trainwright.model.attention import flash_kernel
+
+    inputs = states()
+    packed = [tensor.transpose(0, 1).unsqueeze(0) for tensor in inputs]
+    kernel = flash_kernel(torch.bfloat16, 0.1)
+    found = kernel(*packed, LENGTHS, 0.1, SIZE**-0.5, causal, window)
+    assert torch.equal(found[0], one_row_at_a_time(*inputs, causal, window))
+    assert flash_attn == [0.1]
+
+
+def test_a_kernel_without_dropout_is_never_chosen_where_dropout_is_asked_for(monkeypatch):
+    from trainwright.model import attention
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "flash_attn" else object())
+    assert attention.flash_kernel(torch.bfloat16, 0.1) is None
+    assert attention.flash_kernel(torch.bfloat16, 0.0) is attention._torch_varlen
+    assert attention.flash_kernel(torch.float32, 0.0) is None
