@@ -49,7 +49,10 @@ def probe(
     trainer = make_trainer()
     rows = next(iter(trainer.get_train_dataloader()))
     candidates = sorted({max(1, int(plan.tokens_per_micro_batch * factor)) for factor in FACTORS})
-    seconds = time_steps(trainer, rows, _that_differ(trainer, rows, candidates, plan.tokens_per_micro_batch))
+    different = _that_differ(trainer, rows, candidates, plan.tokens_per_micro_batch)
+    if len(different) < 2:  # the whole step fits into the smallest: nothing to choose from
+        return plan
+    seconds = time_steps(trainer, rows, different)
     best = fastest(seconds, plan.tokens_per_micro_batch)
     because = _("the fastest of timed steps: {timings}").format(
         timings=", ".join(f"{tokens}: {value:.3g} s" for tokens, value in seconds.items())
