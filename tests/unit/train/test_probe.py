@@ -66,7 +66,9 @@ def test_a_run_too_short_to_pay_for_it_and_a_users_own_size_are_left_alone(tmp_p
 def test_the_choice_is_in_plan_values_and_journal(tmp_path, made_up_run, monkeypatch):
     run = made_up_run()
     plan = dataclasses.replace(run.plan(), steps=100_000, tokens_per_micro_batch=32)
-    monkeypatch.setattr(probe, "time_steps", lambda _trainer, _rows, sizes: dict.fromkeys(sizes, 1.0) | {16: 0.5, 32: 0.9})
+    monkeypatch.setattr(
+        probe, "time_steps", lambda _trainer, _rows, sizes: dict.fromkeys(sizes, 1.0) | {16: 0.5, 32: 0.9}
+    )
     chosen = probe.probe(run, plan, Journal(tmp_path / "j", "0"), lambda: trainer_of(tmp_path), True)
     assert chosen.tokens_per_micro_batch == 16
     assert run.plan().tokens_per_micro_batch == 16
