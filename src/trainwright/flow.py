@@ -26,6 +26,7 @@ from trainwright.messages.text import _
 from trainwright.model.check import LocalModel, head_finding, padding_finding
 from trainwright.model.hub_fetch import still_whole
 from trainwright.model.locate import comes_from_hub, model_of, source_here
+from trainwright.model.unpad import choose_batches
 from trainwright.plan.choose import make_plan
 from trainwright.recipe.load import LoadedRecipe, choose, load_recipe, recipe_from_values
 from trainwright.records import Machine, read_json, write_json
@@ -84,7 +85,7 @@ def carry_on(folder: RunFolder, watch: Watch) -> RunFolder:
         model = find_model(folder, view)
         prepare_data(folder, model, view)
         note_model(folder, model)
-        write_plan(folder)
+        write_plan(folder, model)
         train(folder, view)
     return folder
 
@@ -101,8 +102,9 @@ def prove(recipe_file: Path, steps: int, watch: Watch, sets: Sequence[str] = ())
     with tempfile.TemporaryDirectory(prefix="trainwright-prove-") as scratch:
         folder = open_run_folder(load_recipe(recipe_file, sets), look(), recipe_file, Path(scratch))
         with watch(folder) as view, ending_written_down(folder):
-            prepare_data(folder, find_model(folder, view), view)
-            write_plan(folder)
+            model = find_model(folder, view)
+            prepare_data(folder, model, view)
+            write_plan(folder, model)
             write_json(folder.proof, {"steps": steps})
             run_child("prove", folder, view)
         proof: dict[str, Any] = read_json(folder.proof)
@@ -182,13 +184,14 @@ def prepare_data(folder: RunFolder, model: LocalModel, view: Observer) -> None:
     folder.write_resolved(values)
 
 
-def write_plan(folder: RunFolder) -> None:
-    """Settle what depends on data and machine."""
+def write_plan(folder: RunFolder, model: LocalModel) -> None:
+    """Settle what depends on model, data and machine."""
     folder.set_status(state="planning")
     prepared, machine = folder.prepared(), folder.machine()
     assert prepared is not None
     assert machine is not None
-    plan, values = make_plan(folder.resolved(), prepared, machine)
+    batches = choose_batches(model.config["model_type"], "row", model.config.get("classifier_pooling", "cls"))
+    plan, values = make_plan(folder.resolved(), prepared, machine, batches)
     folder.write_plan(plan)
     folder.write_resolved(values)
     folder.set_status(steps=plan.steps)

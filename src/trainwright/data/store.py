@@ -113,6 +113,25 @@ class TokenRows:
             "labels": int(self.labels[index]),
         }
 
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """Some rows at once, as a loader asks for them: ids are views of one array, filled from the memory map."""
+        places = np.asarray(indices, dtype=np.int64)
+        ends = np.cumsum(self.lengths[places], dtype=np.int64)
+        flat = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.int64)
+        labels, rows, begin = self.labels[places].tolist(), [], 0
+        before, behind = len(self._prefix), len(self._suffix)
+        for place, end, label in zip(places.tolist(), ends.tolist(), labels, strict=True):
+            chunk, row = _find(self._starts, place)
+            values, offsets = self._flat[chunk]
+            first = int(offsets[row])
+            ids = flat[begin:end]
+            ids[:before] = self._prefix
+            ids[before : len(ids) - behind] = values[first : first + len(ids) - before - behind]
+            ids[len(ids) - behind :] = self._suffix
+            rows.append({"input_ids": ids, "labels": label})
+            begin = end
+        return rows
+
     def text(self, index: int) -> str:
         """The text of a row, exactly as in its file."""
         return self._texts[int(self._places[index])]

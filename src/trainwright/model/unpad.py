@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.messages.text import _
 from trainwright.model import attention
+from trainwright.records import Choice
 
 if TYPE_CHECKING:
     import torch
@@ -128,18 +129,43 @@ def problem_of(model: Any) -> str | None:
     """Why a model cannot be run packed; None if it can."""
     config = getattr(model, "config", None)
     kind = getattr(config, "model_type", type(model).__name__)
-    if kind not in LAST_LAYER_OUTPUT and kind not in DECODERS:
-        return _("{kind} models are not known to be exact without padding").format(kind=kind)
-    if not type(model).__module__.startswith("transformers.models."):
+    if kind in (*LAST_LAYER_OUTPUT, *DECODERS) and not type(model).__module__.startswith("transformers.models."):
         return _("{name} is not a model of transformers itself").format(name=type(model).__name__)
     labels = labels_of(model)
-    if labels is None or (labels == "next token") != (kind in DECODERS):
+    if labels is None:
         return _("{name} has no head that is known to be exact without padding").format(name=type(model).__name__)
-    if labels == "row" and getattr(config, "classifier_pooling", "cls") != "cls":
-        return _("its head takes the mean over the tokens, which needs them side by side")
     if labels == "token" and getattr(config, "sparse_prediction", False):
         return _("it leaves out unlabelled tokens itself")
+    return problem_of_kind(kind, labels, getattr(config, "classifier_pooling", "cls"))
+
+
+def problem_of_kind(kind: str, labels: str, pooling: str = "cls") -> str | None:
+    """The same from what a model's config.json says, for the plan.
+
+    Args:
+        kind: ``model_type``.
+        labels: What a label belongs to; see :class:`Unpadded`.
+        pooling: ``classifier_pooling``.
+    """
+    if kind not in LAST_LAYER_OUTPUT and kind not in DECODERS:
+        return _("{kind} models are not known to be exact without padding").format(kind=kind)
+    if labels == "row" and kind in DECODERS:
+        return _("{kind} models read a text's class off its last token, which they find by its padding").format(
+            kind=kind
+        )
+    if (labels == "next token") != (kind in DECODERS):
+        return _("{kind} models are not known to be exact without padding for this task").format(kind=kind)
+    if labels == "row" and pooling != "cls":
+        return _("its head takes the mean over the tokens, which needs them side by side")
     return None
+
+
+def choose_batches(kind: str, labels: str, pooling: str = "cls") -> Choice:
+    """``packed`` where the model is exact without padding, else ``padded``, with the reason."""
+    problem = problem_of_kind(kind, labels, pooling)
+    if problem:
+        return Choice("padded", "chosen", problem)
+    return Choice("packed", "chosen", _("{kind} models are exact without padding, which is faster").format(kind=kind))
 
 
 def labels_of(model: Any) -> str | None:

@@ -26,13 +26,16 @@ REHEARSAL_SHARE = 0.03  # of all steps, where that is less
 REHEARSAL_LEAST = 4  # the longest rows, some others, an evaluation, a save
 
 
-def make_plan(values: dict[str, Choice], prepared: Prepared, machine: Machine) -> tuple[Plan, dict[str, Choice]]:
+def make_plan(
+    values: dict[str, Choice], prepared: Prepared, machine: Machine, batches: Choice | None = None
+) -> tuple[Plan, dict[str, Choice]]:
     """Decide what will happen.
 
     Args:
         values: Every value of the recipe with its origin.
         prepared: The tokenised data.
         machine: What is here.
+        batches: Packed or padded, as the model allows; None leaves it to the training process.
 
     Returns:
         The plan, and the values with what was chosen filled in.
@@ -53,6 +56,8 @@ def make_plan(values: dict[str, Choice], prepared: Prepared, machine: Machine) -
         "learn.eval_steps": _eval_steps(recipe, prepared, steps),
         "run.rehearse": _rehearsal(recipe, prepared, steps),
     }
+    if batches is not None and recipe.run.batches == "auto":
+        chosen["run.batches"] = batches
     for name, choice in chosen.items():
         if choice.because and choice.origin == "chosen":
             values = choose(values, name, choice.value, choice.because)

@@ -208,6 +208,9 @@ class Run(_Section):
     tokens_per_micro_batch: PositiveWhole | Literal["auto"] = Field(
         "auto", description="Tokens that one micro-batch may hold; a step is cut into as many as it needs."
     )
+    batches: Literal["auto", "packed", "padded"] = Field(
+        "auto", description="Rows one behind the other without padding, where the model is exact that way, or padded."
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where to compute.")
     dataloader_num_workers: NonNegativeWhole | Literal["auto"] = Field("auto", description="Processes that read rows.")
     rehearse: Annotated[NonNegativeWhole | PositiveShare | Literal["auto", "off"], BeforeValidator(_auto_or_off)] = (

@@ -19,6 +19,7 @@ from trainwright.messages.text import _
 from trainwright.model import remote_code
 from trainwright.model.build import load_tokenizer
 from trainwright.model.locate import locate
+from trainwright.model.unpad import Unpadded, problem_of
 from trainwright.plan.cut import cut_by_tokens
 from trainwright.runs.folder import RunFolder
 from trainwright.serve.table import Table
@@ -90,6 +91,7 @@ class Predictor:
         self.labels = [config.id2label[number] for number in range(config.num_labels)]
         limits = [max_length, found.max_length, _asked_limit(self.tokenizer)]
         self.max_length = min([limit for limit in limits if limit] or [DEFAULT_LENGTH])
+        self.unpadded = None if problem_of(self.model) else Unpadded(self.model)
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """Predict some texts; the answers come in their order."""
@@ -106,6 +108,19 @@ class Predictor:
         if chunk:
             yield from self._chunk(chunk)
 
+    @torch.inference_mode()
+    def _logits(self, rows: list[dict[str, list[int]]]) -> torch.Tensor:
+        """Packed where the model is exact that way, else padded; shape (rows, classes)."""
+        if self.unpadded is None:
+            padded = self.tokenizer.pad(rows, return_tensors="pt").to(self.device)
+            logits: torch.Tensor = self.model(**padded).logits
+            return logits
+        batch = self.unpadded.batch(rows)
+        moved = {name: value.to(self.device) if hasattr(value, "to") else value for name, value in batch.items()}
+        with self.unpadded.running(moved.pop("kept")):
+            logits = self.model(**moved).logits
+        return logits
+
     def _chunk(self, texts: list[str]) -> Iterator[Prediction]:
         # Half a surrogate pair is no character, and tokenizers take none: it is read as a question mark.
         texts = [text.encode(errors="replace").decode() for text in texts]
@@ -113,9 +128,7 @@ class Predictor:
         probabilities = np.empty((len(texts), len(self.labels)), dtype=np.float32)
         budget = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
         for piece in cut_by_tokens([len(row) for row in rows], budget):
-            batch = self.tokenizer.pad({"input_ids": [rows[place] for place in piece]}, return_tensors="pt")
-            with torch.inference_mode():
-                logits = self.model(**batch.to(self.device)).logits
+            logits = self._logits([{"input_ids": rows[place]} for place in piece])
             probabilities[piece] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
         for row in probabilities:
             named = {label: float(value) for label, value in zip(self.labels, row, strict=True)}

@@ -156,6 +156,7 @@ def make_trainer(
         processing_class=task.tokenizer(),
         callbacks=callbacks,
         tokens_per_micro_batch=plan.tokens_per_micro_batch,
+        padding="padded" if recipe.run.batches == "padded" else "auto",
         layerwise_lr_decay=learn.layerwise_lr_decay,
         class_weights=task.class_weights(),
         meter=meter,

@@ -59,6 +59,19 @@ def test_rows_are_truncated_and_surrounded_as_they_are_read(stored):
     assert [rows[n]["labels"] for n in range(5)] == [0, 1, 0, 1, 0]
 
 
+@pytest.mark.parametrize("max_length", [3, 5, 100])
+@pytest.mark.parametrize(("prefix", "suffix"), [((101,), (102,)), ((), ()), ((1, 2), ())])
+def test_many_rows_at_once_are_the_rows_one_by_one(stored, max_length, prefix, suffix):
+    rows = TokenRows(stored, *prepared(stored, max_length + len(prefix) + len(suffix), prefix, suffix))
+    asked = [4, 0, 3, 1, 2, 0]
+    found = rows.__getitems__(asked)
+    assert [(row["input_ids"].tolist(), row["labels"]) for row in found] == [
+        (rows[place]["input_ids"], rows[place]["labels"]) for place in asked
+    ]
+    assert len({id(row["input_ids"].base) for row in found}) == 1  # views of one array
+    assert rows.__getitems__([]) == []
+
+
 @pytest.mark.parametrize("max_length", [3, 4, 5, 6, 100])
 def test_lengths_are_those_of_the_rows(stored, max_length):
     rows = TokenRows(stored, *prepared(stored, max_length))

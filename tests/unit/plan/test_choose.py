@@ -2,6 +2,7 @@ import pytest
 
 from trainwright.errors import MachineError
 from trainwright.machine.madeup import made_up
+from trainwright.model.unpad import choose_batches
 from trainwright.plan.choose import make_plan, of_steps
 from trainwright.recipe.load import load_recipe
 from trainwright.records import Prepared, Split
@@ -76,3 +77,23 @@ def test_a_plan_made_again_from_its_own_values_is_the_same(plan):
 def test_a_machine_without_a_card_refuses_one_that_is_asked_for(plan):
     with pytest.raises(MachineError):
         plan("run.device=cuda")
+
+
+def test_batches_are_packed_where_the_model_is_exact_that_way_and_a_users_word_holds(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("model: x\ndata: {train: a.csv}\n")
+
+    def batches(kind, *sets, pooling="cls"):
+        asked = choose_batches(kind, "row", pooling)
+        return make_plan(load_recipe(path, sets).values, prepared(), made_up("cpu-bf16"), asked)[1]["run.batches"]
+
+    assert batches("bert").value == "packed"
+    for kind, pooling, word in (
+        ("deberta-v2", "cls", "deberta-v2"),
+        ("gpt2", "cls", "last"),
+        ("modernbert", "mean", "mean"),
+    ):
+        choice = batches(kind, pooling=pooling)
+        assert (choice.value, choice.origin) == ("padded", "chosen")
+        assert word in choice.because
+    assert batches("bert", "run.batches=padded").origin == "--set"
