@@ -23,12 +23,8 @@ setup-dev: ## the same, with all that tests and docs need
 quickstart: setup ## fine-tune a packaged encoder on text that is already on this machine
 	@$(BIN)/trainwright quickstart
 
-# The real runs spend most of their time on importing torch in processes of their own, so the other tests run beside them.
 test: setup-dev lint ## every check and every test
-	@mkdir -p build
-	@$(BIN)/python -m pytest tests/e2e > build/e2e.log 2>&1 & runs=$$!; \
-		$(BIN)/python -m pytest --ignore=tests/e2e; others=$$?; \
-		wait $$runs; runs=$$?; echo "tests/e2e:"; cat build/e2e.log; exit $$((others | runs))
+	@$(BIN)/python -m pytest
 
 test-oldest: setup-dev ## training and real runs with the oldest transformers that is supported
 	@mkdir -p build
