@@ -26,12 +26,15 @@ def test_a_child_that_has_its_model_asks_no_hub_unless_the_user_has_said_otherwi
 
 @pytest.mark.parametrize("words", [["trainwright"], ["something-else"]])
 def test_a_number_that_another_program_has_now_is_not_taken_for_ours(words):
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *words])
+    program = "import time; print('up', flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE)
+    assert process.stdout is not None
     try:
+        process.stdout.readline()  # before it runs, its command line may still be empty
         assert is_alive(process.pid) == (words == ["trainwright"])
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     assert not is_alive(process.pid)
 
 
