@@ -24,7 +24,7 @@ quickstart: setup ## fine-tune a packaged encoder on text that is already on thi
 	@$(BIN)/trainwright quickstart
 
 test: setup-dev lint ## every check and every test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # the real runs, which take longest, come first
 
 test-oldest: setup-dev ## training and real runs with the oldest transformers that is supported
 	@mkdir -p build

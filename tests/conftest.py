@@ -18,6 +18,14 @@ ALLOWED_SKIPS = ("no GPU", "shared data not here")
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything reads it: a test never asks the network
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Two test processes have a core each: threads of torch that wait for work would else take the other's time."""
+    worker = getattr(config, "workerinput", {}).get("workerid")
+    if worker is not None and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+
+
 # -- the environment -------------------------------------------------------------------------------------------------
 
 
