@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,17 @@ class Boolean(str):
     __slots__ = ()
 
 
-Cell = str | None  # a Number or Boolean where the file says so; None where it says null
+class Items(str):
+    """A list of values: the JSON text of a list of strings, so that equal lists are equal cells."""
+
+    __slots__ = ()
+
+    def values(self) -> list[str]:
+        found: list[str] = json.loads(self)
+        return found
+
+
+Cell = str | None  # a Number, Boolean or Items where the file says so; None where it says null
 
 
 @dataclass
@@ -101,16 +112,22 @@ def _batch(lines: list[int], cells: list[list[Cell]], columns: list[str]) -> Row
     return RowBatch(lines, {name: [row[place] for row in cells] for place, name in enumerate(columns)})
 
 
-def cell_of(value: Any) -> Cell:
+def cell_of(value: Any, may_be_list: bool = False) -> Cell:
     """The cell of a parsed value.
 
+    Args:
+        value: What a parser made of it.
+        may_be_list: A list of single values becomes :class:`Items`.
+
     Raises:
-        TypeError: It is a list or a mapping, which is no single value.
+        TypeError: It is a mapping, or a list where none may be, which is no single value.
     """
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
         return Boolean("true" if value else "false")
+    if may_be_list and isinstance(value, (list, tuple)):
+        return Items(json.dumps([cell_of(item) or "" for item in value], ensure_ascii=False))
     if isinstance(value, (list, tuple, dict)):
         raise TypeError(type(value).__name__)
     if isinstance(value, float) and value != value:  # pandas writes a missing number as not-a-number

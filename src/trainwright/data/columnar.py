@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,15 @@ class Columnar:
     def has(self, column: str) -> bool:
         return column in self._schema.names
 
-    def batches(self, columns: Sequence[str]) -> Iterator[RowBatch]:
-        """The rows, a batch at a time; the line of a row is its number, from 1.
+    def batches(self, columns: Sequence[str], lists: Collection[str] = ()) -> Iterator[RowBatch]:
+        """The rows, a batch at a time; the line of a row is its number, from 1; ``lists`` names columns that may hold
+        lists.
 
         Raises:
-            DataError: A column holds lists, structures or bytes, or the file is damaged.
+            DataError: A column holds lists where none may be, structures or bytes, or the file is damaged.
         """
         self.noticed.unused = [name for name in self._schema.names if name not in columns]
-        converters = {name: self._converter(name) for name in columns}
+        converters = {name: self._converter(name, name in lists) for name in columns}
         row = 1
         try:
             for batch in self._read(list(columns)):
@@ -52,8 +53,11 @@ class Columnar:
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged(self.path, error) from error
 
-    def _converter(self, column: str) -> Callable[[pa.Array], list[Cell]]:
+    def _converter(self, column: str, may_be_list: bool) -> Callable[[pa.Array], list[Cell]]:
         kind = self._schema.field(column).type
+        if may_be_list and _is_list(kind) and not pa.types.is_nested(kind.value_type):
+            item_names = class_names(self._schema, column)
+            return lambda values: [_items(value, item_names) for value in values.to_pylist()]
         if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             text = _("{file}: column '{column}' holds {kind}, not one text or number a row.")
             raise DataError(text.format(file=self.path, column=column, kind=kind))
@@ -133,7 +137,22 @@ def class_names(schema: pa.Schema, column: str) -> list[str] | None:
         return None
     features: dict[str, Any] = json.loads(written).get("info", {}).get("features") or {}
     feature = features.get(column)
+    if isinstance(feature, dict) and isinstance(feature.get("feature"), dict):  # a list of class labels
+        feature = feature["feature"]
+    elif isinstance(feature, list) and len(feature) == 1:  # as older versions of datasets write one
+        feature = feature[0]
     return feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _items(values: list[Any] | None, names: list[str] | None) -> Cell:
+    """The cell of a list; class numbers become names."""
+    if values is None:
+        return None
+    return cell_of(values if names is None else [names[value] for value in values], may_be_list=True)
 
 
 def damaged(path: Path, error: Exception) -> DataError:

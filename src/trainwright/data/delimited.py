@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -40,8 +40,8 @@ class Delimited:
     def has(self, column: str) -> bool:
         return column in self._header
 
-    def batches(self, columns: Sequence[str]) -> Iterator[RowBatch]:
-        """The rows, a batch at a time.
+    def batches(self, columns: Sequence[str], lists: Collection[str] = ()) -> Iterator[RowBatch]:
+        """The rows, a batch at a time; a cell is always text here, so no column holds ``lists``.
 
         Raises:
             DataError: A row has another number of fields than the header, a quote is not closed, two columns have

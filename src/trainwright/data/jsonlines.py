@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,15 @@ class JsonLines:
         """Whether any row has this key."""
         return any(column in row for _line, row in self._objects())
 
-    def batches(self, columns: Sequence[str]) -> Iterator[RowBatch]:
-        """The rows, a batch at a time.
+    def batches(self, columns: Sequence[str], lists: Collection[str] = ()) -> Iterator[RowBatch]:
+        """The rows, a batch at a time; ``lists`` names columns that may hold lists.
 
         Raises:
-            DataError: A line is no JSON object, a row lacks one of the columns, or holds a list in one.
+            DataError: A line is no JSON object, a row lacks one of the columns, or holds a list where none may be.
         """
-        return in_batches(self._rows(list(columns)), list(columns))
+        return in_batches(self._rows(list(columns), lists), list(columns))
 
-    def _rows(self, columns: list[str]) -> Iterator[tuple[int, list[Cell]]]:
+    def _rows(self, columns: list[str], lists: Collection[str]) -> Iterator[tuple[int, list[Cell]]]:
         lacking: dict[str, list[int]] = {}
         keys: dict[str, None] = {}
         for line, row in self._objects():
@@ -48,7 +48,7 @@ class JsonLines:
             for name in missing:
                 lacking.setdefault(name, []).append(line)
             if not lacking:
-                yield line, [self._cell(line, name, row[name]) for name in columns]
+                yield line, [self._cell(line, name, row[name], name in lists) for name in columns]
         self.noticed.unused = [name for name in keys if name not in columns]
         for name, lines in lacking.items():
             text = _("{file}: rows without '{name}': {count} (lines {lines}).").format(
@@ -56,9 +56,9 @@ class JsonLines:
             )
             raise DataError(text, _("Give every row a '{name}', or take these rows out.").format(name=name))
 
-    def _cell(self, line: int, name: str, value: Any) -> Cell:
+    def _cell(self, line: int, name: str, value: Any, may_be_list: bool) -> Cell:
         try:
-            return cell_of(value)
+            return cell_of(value, may_be_list)
         except TypeError as error:
             text = _("{file}, line {line}: '{name}' is a {kind}, not one text or number.")
             raise DataError(text.format(file=self.path, line=line, name=name, kind=error)) from error

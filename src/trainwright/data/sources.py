@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -32,8 +32,8 @@ class Source(Protocol):
     def has(self, column: str) -> bool:
         """Whether there is a column of this name."""
 
-    def batches(self, columns: Sequence[str]) -> Iterator[RowBatch]:
-        """The rows from the start, with the named columns only."""
+    def batches(self, columns: Sequence[str], lists: Collection[str] = ()) -> Iterator[RowBatch]:
+        """The rows from the start, with the named columns only; ``lists`` names those that may hold lists."""
 
 
 def open_source(path: Path) -> Source:

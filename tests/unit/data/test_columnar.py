@@ -81,3 +81,11 @@ def test_a_folder_that_datasets_itself_saved_is_read(tmp_path):
     saved.select([2, 0]).save_to_disk(tmp_path / "set")
     assert read(tmp_path / "set", "text")[0] == ["c", "a"]
     assert read(tmp_path / "set", "label")[0] == ["pos", "neg"]
+
+
+def test_lists_of_class_labels_become_lists_of_names(tmp_path):
+    feature = {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "_type": "Sequence"}
+    written = {"huggingface": json.dumps({"info": {"features": {"tags": feature}}})}
+    save_to_disk(tmp_path / "saved", [pa.table({"tags": [[0, 1], []]})], written)
+    (batch,) = open_source(tmp_path / "saved").batches(["tags"], lists=["tags"])
+    assert [cell.values() for cell in batch.columns["tags"]] == [["O", "B-PER"], []]

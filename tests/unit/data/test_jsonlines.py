@@ -109,3 +109,12 @@ def test_a_wrong_byte_in_row_900_is_named(tmp_path):
     path.write_bytes(line * 899 + b'{"text": "\xff", "label": "x"}\n' + line)
     with pytest.raises(DataError, match=f"line 900: byte 0xff at offset {899 * len(line) + 10} is not UTF-8"):
         read(path)
+
+
+def test_lists_are_read_where_they_may_be_and_keep_their_values_as_text(tmp_path):
+    path = tmp_path / "tags.jsonl"
+    path.write_text(
+        '{"text": "a", "tags": ["sad, really", 0, 1.50, "\u00e9"]}\n{"text": "b", "tags": []}\n', encoding="utf-8"
+    )
+    (batch,) = open_source(path).batches(["text", "tags"], lists=["tags"])
+    assert [cell.values() for cell in batch.columns["tags"]] == [["sad, really", "0", "1.50", "\u00e9"], []]
