@@ -34,6 +34,7 @@ from trainwright.runs import folder as runs
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
 from trainwright.runs.lock import owned
+from trainwright.runs.words import task_of
 
 # Shows a run while it goes on; made by whoever calls, since faces stand above the flow.
 Watch = Callable[[RunFolder], AbstractContextManager[Observer]]
@@ -158,7 +159,9 @@ def note_model(folder: RunFolder, model: LocalModel) -> None:
     """Say what the model's own head and padding mean for the labels of the data."""
     prepared = folder.prepared()
     assert prepared is not None
-    found = [head_finding(model, prepared.labels), padding_finding(model)]
+    found = [padding_finding(model)]
+    if task_of(folder).label in ("class", "set"):  # the others have outputs of their own
+        found.append(head_finding(model, prepared.labels))
     journal = Journal(folder.journal, "watcher")
     for finding in found:
         if finding is not None:
@@ -190,8 +193,10 @@ def write_plan(folder: RunFolder, model: LocalModel) -> None:
     prepared, machine = folder.prepared(), folder.machine()
     assert prepared is not None
     assert machine is not None
-    batches = choose_batches(model.config["model_type"], "row", model.config.get("classifier_pooling", "cls"))
-    plan, values = make_plan(folder.resolved(), prepared, machine, batches)
+    values = folder.resolved()
+    label_of = task_of(folder).label_of
+    batches = choose_batches(model.config["model_type"], label_of, model.config.get("classifier_pooling", "cls"))
+    plan, values = make_plan(values, prepared, machine, batches)
     folder.write_plan(plan)
     folder.write_resolved(values)
     folder.set_status(steps=plan.steps)

@@ -110,9 +110,12 @@ class Prepared:
         max_length: Longest row in tokens, special tokens included.
         prefix: Token ids put before each row ([CLS]).
         suffix: Token ids put after each row ([SEP]).
+        middle: Token ids put between the two texts of a row ([SEP]); None where rows have one text.
+        second_type: Token type of the second text and what is behind it; None where the model has no token types.
         pad_id: Token id for padding.
         lengths: Per split: rows by untruncated length, as ``[[tokens, rows], ...]`` (a histogram).
         label_rows: Per split: rows per label, in the order of ``labels``.
+        label_sets: For sets of labels: the ids of the labels of each value that rows have.
     """
 
     folder: str
@@ -127,6 +130,9 @@ class Prepared:
     pad_id: int
     lengths: dict[str, list[list[int]]]
     label_rows: dict[str, list[int]]
+    middle: list[int] | None = None
+    second_type: int | None = None
+    label_sets: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

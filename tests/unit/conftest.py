@@ -110,7 +110,7 @@ def _write_results(folder: RunFolder, steps: int, labels: list[str], confusion: 
             "groups": [{"name": "head", "learning_rate": 5e-5, "weight_decay": 0.01, "parameters": 1234}],
             "rehearsal": {"steps": 4, "seconds": 2.0, "ok": True}, "predicted_seconds": 3000.0,
             "peak_memory": {"resident": 2**31, "gpu": None},
-            "validation": scores(counts, 0.4, labels, majority=int(counts.sum(axis=1).argmax())),
+            "validation": scores(counts, 0.4, labels, constant=int(counts.sum(axis=1).argmax())),
         }
     )  # fmt: skip
     folder.predictions.mkdir()

@@ -165,17 +165,20 @@ def predict(
     run: RunArgument,
     file: Annotated[Path | None, typer.Argument(help="CSV, TSV or JSONL file with texts.")] = None,
     text: Annotated[list[str] | None, typer.Option("--text", help="A text; may be given several times.")] = None,
+    text_pair: Annotated[
+        list[str] | None, typer.Option("--text-pair", help="The second text of a pair, for each --text.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write. [default: beside FILE]")] = None,
     column: Annotated[str | None, typer.Option(help="Column with the text. [default: the recipe's]")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output file.")] = False,
     trust_remote_code: CodeOption = False,
     runs: RunsOption = None,
 ) -> None:
-    """Predict the labels of new texts with a run's best model."""
+    """Predict labels or scores of new texts with a run's best model."""
     from trainwright.cli.serving import predict_and_show
 
     remote_code.allow(trust_remote_code)
-    predict_and_show(_find(run, runs), file, list(text or []), output, column, force, _console())
+    predict_and_show(_find(run, runs), file, list(text or []), list(text_pair or []), output, column, force, _console())
 
 
 @app.command()

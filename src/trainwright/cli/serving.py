@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.errors import UserError
 from trainwright.messages.text import _
-from trainwright.units import format_share
+from trainwright.units import format_number, format_share
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +19,7 @@ def predict_and_show(
     folder: RunFolder,
     file: Path | None,
     texts: list[str],
+    pairs: list[str],
     output: Path | None,
     column: str | None,
     force: bool,
@@ -34,16 +35,32 @@ def predict_and_show(
             _("Predict takes a file or texts."),
             _('Give one of them: trainwright predict {run} FILE, or --text "..."').format(run=folder.id),
         )
+    if pairs and len(pairs) != len(texts):
+        raise UserError(
+            _("There are {texts} --text and {pairs} --text-pair.").format(texts=len(texts), pairs=len(pairs)),
+            _("Give each --text its --text-pair."),
+        )
     from trainwright.serve.predict import predict_file, predict_texts
 
     if file is not None:
         written = predict_file(folder, file, output, column, force=force)
         console.print(_("Wrote {file}: {rows} rows.").format(file=written.path, rows=written.rows))
         return
-    for text, answer in zip(texts, predict_texts(folder, texts), strict=True):
-        likeliest = sorted(answer["probability"].items(), key=lambda item: -item[1])[:3]
-        shown = ", ".join(f"{name} {format_share(probability)}" for name, probability in likeliest)
-        console.print(f"{answer['predicted']}  ({shown})  {text}", markup=False, highlight=False)
+    items: list[str | tuple[str, str]] = list(zip(texts, pairs, strict=True)) if pairs else list(texts)
+    for item, answer in zip(items, predict_texts(folder, items), strict=True):
+        text = item if isinstance(item, str) else " | ".join(item)
+        console.print(f"{shown_answer(answer)}  {text}", markup=False, highlight=False)
+
+
+def shown_answer(answer: dict[str, Any]) -> str:
+    """A prediction on one line: what is predicted, and the likeliest labels."""
+    predicted = answer["predicted"]
+    if isinstance(predicted, float):
+        return format_number(predicted)
+    likeliest = sorted(answer["probability"].items(), key=lambda item: -item[1])[:3]
+    shown = ", ".join(f"{name} {format_share(probability)}" for name, probability in likeliest)
+    name = predicted if isinstance(predicted, str) else ", ".join(predicted) or _("no label")
+    return f"{name}  ({shown})"
 
 
 def export_and_show(folder: RunFolder, kind: str, output: Path | None, console: Console) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from trainwright.data.labels import Labels
 from trainwright.data.lengths import histogram_of, longest, percentiles
 from trainwright.data.rows import RowTable
 from trainwright.data.store import TextRows
@@ -29,7 +30,7 @@ class Part:
         table: The file's rows.
         texts: The file's texts.
         rows: Which of them, ascending, int64.
-        labels: Label id of each, int32.
+        labels: Id of the value that each is labelled with, int32.
         blank: Rows of the file without text, whether kept or dropped, int64.
         dropped: How many of those were left out.
         whole: The file has no other split before this one, so what was noticed while reading it is told here.
@@ -51,30 +52,36 @@ class Part:
         return self.table.lines[self.rows]
 
     def snippet(self, place: int) -> str:
-        """The start of a row's text, on one line."""
-        return " ".join(self.texts[int(self.rows[place])][:SNIPPET].split())
+        """The start of a row's text, or of both its texts, on one line."""
+        row = int(self.rows[place])
+        second = self.texts.second(row)
+        shown = [self.texts[row][:SNIPPET]] + ([second[:SNIPPET]] if second is not None else [])
+        return " | ".join(" ".join(text.split()) for text in shown)
 
 
-def row_facts(part: Part, train: Part, names: list[str]) -> dict[str, Any]:
+def row_facts(part: Part, train: Part, labels: Labels) -> dict[str, Any]:
     """What can be told of a split before tokenising.
 
     Args:
         part: The split.
         train: The training split, to compare with; may be the same.
-        names: Label names by id.
+        labels: What labels mean.
     """
     filled = np.flatnonzero(~part.table.blank[part.rows])  # blank rows are told apart, not called copies
     facts: dict[str, Any] = {
         "rows": len(part.rows),
+        "label_kind": labels.kind,
         "rows_dropped": part.dropped,
         "empty": {"count": len(part.blank), "lines": part.table.lines[part.blank[:LINES]].tolist()},
         "duplicates": duplicates(part, filled),
-        "conflicts": conflicts(part, filled, names),
-        "labels": dict(zip(names, np.bincount(part.labels, minlength=len(names)).tolist(), strict=True)),
+        "conflicts": conflicts(part, filled, labels.values),
+        "labels": dict(zip(labels.names, labels.rows_by_name(part.labels), strict=True)),
         "characters": character_facts(part),
     }
     if part is not train:
-        facts["overlap"] = overlap(part, filled, train, names)
+        facts["overlap"] = overlap(part, filled, train, labels.values)
+    if labels.kind == "score":
+        facts["scores"] = score_facts(labels.numbers[part.labels])
     if part.whole:
         table = part.table
         facts["reading"] = table.noticed
@@ -147,6 +154,17 @@ def overlap(part: Part, filled: np.ndarray, train: Part, names: list[str]) -> di
 def _pairs(hashes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """One number for a text with its label (a multiplicative hash; the constant is 2**64 over the golden ratio)."""
     return hashes ^ ((labels.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def score_facts(scores: np.ndarray) -> dict[str, Any]:
+    """Lowest, mean and highest score, their standard deviation, and how many different ones there are."""
+    return {
+        "lowest": float(scores.min()),
+        "mean": float(scores.mean()),
+        "highest": float(scores.max()),
+        "deviation": float(scores.std()),
+        "different": len(np.unique(scores)),
+    }
 
 
 def character_facts(part: Part) -> dict[str, Any]:

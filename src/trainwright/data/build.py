@@ -18,16 +18,17 @@ import pyarrow as pa
 from trainwright.data.audit import LINES, Part, row_facts
 from trainwright.data.cache import Looked, identity_of, is_whole, write_identity
 from trainwright.data.findings import audit_of, refusal
-from trainwright.data.labels import ids_of, in_order
+from trainwright.data.labels import Labels, ids_of, labels_of
 from trainwright.data.lengths import histogram_of, longest
 from trainwright.data.request import DataRequest, Progress
 from trainwright.data.rows import RowTable, read_rows
 from trainwright.data.sources import files_of, places_of
 from trainwright.data.split import hold_out
-from trainwright.data.store import TEXT_SCHEMA, TEXTS_KEY, TOKEN_SCHEMA, ArrowWriter, TextRows
+from trainwright.data.store import PAIR_SCHEMA, TEXT_SCHEMA, ArrowWriter, TextRows, token_schema
 from trainwright.data.tokenise import Tokenizer, encode_all, load_tokenizer
 from trainwright.errors import DataError
 from trainwright.messages.text import _
+from trainwright.recipe.tasks import TASKS
 from trainwright.records import to_plain, write_json
 
 BATCH_ROWS = 2048  # texts handed to the tokenizer at once: all cores are busy, and memory stays small
@@ -49,7 +50,7 @@ def build(request: DataRequest, looked: Looked, cache: Path, progress: Progress)
         refused = refusal(audit_of(request, facts))
         if refused is not None:
             raise refused
-        tokenizer = load_tokenizer(Path(request.model_folder))
+        tokenizer = load_tokenizer(Path(request.model_folder), pairs=request.text_pair is not None)
         _tokenise(folder, parts, facts, labels, tokenizer, teller)
         if identity_of(request, cache) != looked.parts:
             raise DataError(_("A data file changed while it was read."), _("Start again when it is complete."))
@@ -59,8 +60,8 @@ def build(request: DataRequest, looked: Looked, cache: Path, progress: Progress)
 # -- read and split -------------------------------------------------------------------------------------------------
 
 
-def _read(request: DataRequest, folder: Path, teller: _Teller) -> tuple[list[Part], list[str]]:
-    """Read every file; the rows of each split, and the label names by id."""
+def _read(request: DataRequest, folder: Path, teller: _Teller) -> tuple[list[Part], Labels]:
+    """Read every file; the rows of each split, and what their labels mean."""
     places = places_of(request)
     tables = {
         split: _read_file(request, place, folder / text_file(split), teller)
@@ -68,7 +69,7 @@ def _read(request: DataRequest, folder: Path, teller: _Teller) -> tuple[list[Par
         if isinstance(place, Path)
     }
     table, texts = tables["train"]
-    labels = _training_labels(request, table)
+    labels = _labels(request, tables)
     parts = _split_training(request, places, table, texts, labels)
     for split, (table, texts) in tables.items():
         if split != "train":
@@ -78,41 +79,45 @@ def _read(request: DataRequest, folder: Path, teller: _Teller) -> tuple[list[Par
     return sorted(parts, key=lambda part: ("train", "validation", "test").index(part.name)), labels
 
 
-def _training_labels(request: DataRequest, table: RowTable) -> list[str]:
-    """Label names by id: those of rows with a text, since the others are not trained on."""
+def _labels(request: DataRequest, tables: dict[str, tuple[RowTable, TextRows]]) -> Labels:
+    """The labels of training rows with a text, since the others are not trained on."""
+    table, _texts = tables["train"]
     codes = np.unique(table.codes[~table.blank])
     if not len(codes):
         raise DataError(_("{file}: no row has a text.").format(file=table.path), _("Check data.text."))
-    names = [table.names[code] for code in codes]
-    return in_order(names, request.labels, table.path, [table.first_lines[code] for code in codes])
+    values, lines = [table.names[code] for code in codes], [table.first_lines[code] for code in codes]
+    others = [other.names for split, (other, _texts) in tables.items() if split != "train"]
+    return labels_of(TASKS[request.task].label, values, request.labels, table.path, lines, others)
 
 
 def _read_file(request: DataRequest, path: Path, target: Path, teller: _Teller) -> tuple[RowTable, TextRows]:
     read = 0
-    with ArrowWriter(target, TEXT_SCHEMA) as writer:
+    with ArrowWriter(target, PAIR_SCHEMA if request.text_pair else TEXT_SCHEMA) as writer:
 
-        def keep(texts: list[str]) -> None:
+        def keep(*texts: list[str]) -> None:
             nonlocal read
-            writer.write(texts)
-            read += len(texts)
+            writer.write(*texts)
+            read += len(texts[0])
             teller.tell(read, None)
 
-        table = read_rows(path, request.text, request.label, keep)
+        kind = TASKS[request.task].label
+        table = read_rows(path, request.text, request.label, keep, kind, request.text_pair, request.label_separator)
     return table, TextRows(target)
 
 
 def _split_training(
-    request: DataRequest, places: dict[str, Path | float], table: RowTable, texts: TextRows, labels: list[str]
+    request: DataRequest, places: dict[str, Path | float], table: RowTable, texts: TextRows, labels: Labels
 ) -> list[Part]:
     """The training rows, and what is held out of them. Rows without text are in neither."""
     free, blank = ~table.blank, np.flatnonzero(table.blank)
-    places_of_names = {name: place for place, name in enumerate(labels)}
+    places_of_names = {name: place for place, name in enumerate(labels.values)}
     ids = np.array([places_of_names.get(name, -1) for name in table.names], np.int32)[table.codes]
+    strata = labels.stratum(ids)
     parts, rest = [], 1.0
     for split in ("validation", "test"):
         share = places.get(split)
         if isinstance(share, float):  # a share is one of all rows, so of the rest it is more
-            held = hold_out(table.hashes, ids, free, share / rest, request.seed, split)
+            held = hold_out(table.hashes, strata, free, share / rest, request.seed, split)
             rows = np.flatnonzero(held)
             parts.append(Part(split, table, texts, rows, ids[rows], blank[:0], dropped=0, whole=False))
             free, rest = free & ~held, rest - share
@@ -120,7 +125,7 @@ def _split_training(
     return [Part("train", table, texts, rows, ids[rows], blank, dropped=len(blank), whole=True), *parts]
 
 
-def _facts(request: DataRequest, parts: list[Part], labels: list[str]) -> dict[str, dict[str, Any]]:
+def _facts(request: DataRequest, parts: list[Part], labels: Labels) -> dict[str, dict[str, Any]]:
     files = files_of(request)
     return {part.name: to_plain(row_facts(part, parts[0], labels)) | {"file": files[part.name]} for part in parts}
 
@@ -132,20 +137,20 @@ def _tokenise(
     folder: Path,
     parts: list[Part],
     facts: dict[str, dict[str, Any]],
-    labels: list[str],
+    labels: Labels,
     tokenizer: Tokenizer,
     teller: _Teller,
 ) -> None:
     """Write the tokens of every split, and what is known of them."""
-    specials = len(tokenizer.prefix) + len(tokenizer.suffix)
-    stored: dict[str, Any] = {"labels": labels, "lengths": {}, "label_rows": {}, "splits": {}}
-    stored |= {"prefix": tokenizer.prefix, "suffix": tokenizer.suffix, "pad_id": tokenizer.pad_id}
+    stored: dict[str, Any] = {"labels": labels.names, "label_sets": labels.sets}
+    stored |= {"lengths": {}, "label_rows": {}, "splits": {}}
+    stored |= {name: getattr(tokenizer, name) for name in ("prefix", "middle", "suffix", "pad_id", "second_type")}
     teller.total = sum(len(part.rows) for part in parts)
     for part in parts:
-        lengths, unknown = _write_tokens(folder, part, tokenizer, teller)
-        lengths = lengths + specials
+        lengths, unknown = _write_tokens(folder, part, labels, tokenizer, teller)
+        lengths = lengths + tokenizer.specials
         stored["lengths"][part.name] = histogram_of(lengths)
-        stored["label_rows"][part.name] = np.bincount(part.labels, minlength=len(labels)).tolist()
+        stored["label_rows"][part.name] = labels.rows_by_name(part.labels)
         stored["splits"][part.name] = {
             "rows": len(part.rows),
             "file": token_file(part.name),
@@ -155,19 +160,26 @@ def _tokenise(
     write_json(folder / "prepared.json", stored)
 
 
-def _write_tokens(folder: Path, part: Part, tokenizer: Tokenizer, teller: _Teller) -> tuple[np.ndarray, dict[str, Any]]:
+def _write_tokens(
+    folder: Path, part: Part, labels: Labels, tokenizer: Tokenizer, teller: _Teller
+) -> tuple[np.ndarray, dict[str, Any]]:
     """Write one split; the number of tokens of each row, and what is unknown among them."""
     texts = text_file(part.name if part.whole else "train")
-    schema = TOKEN_SCHEMA.with_metadata({TEXTS_KEY: texts})
+    scores, pairs = labels.kind == "score", part.texts.pairs
+    of_rows = labels.numbers[part.labels] if scores else part.labels
+    schema = token_schema(texts, scores, pairs)
     all_lines = part.lines()
     slices = list(_slices(part.table.characters[part.rows]))
-    encoded = encode_all(tokenizer, (part.texts.take(part.rows[where]) for where in slices))
+    encoded = encode_all(tokenizer, (_texts_of(part, where) for where in slices))
     all_lengths, unknown_of_row = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     with ArrowWriter(folder / token_file(part.name), schema) as writer:
-        for where, (ids, lengths) in zip(slices, encoded, strict=True):
+        for where, (ids, of_texts) in zip(slices, encoded, strict=True):
+            firsts = of_texts[::2]
+            lengths = firsts + of_texts[1::2] if pairs else of_texts
             offsets = np.concatenate([[0], np.cumsum(lengths)])
             rows = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(ids, pa.int32()))
-            writer.write(rows, part.labels[where], all_lines[where], part.rows[where])
+            columns = [rows, of_rows[where], all_lines[where], part.rows[where]]
+            writer.write(*columns, *([firsts] if pairs else []))
             all_lengths.append(lengths)
             unknown_of_row.append(np.diff(np.concatenate([[0], np.cumsum(ids == tokenizer.unknown_id)])[offsets]))
             teller.add(len(lengths))
@@ -175,6 +187,15 @@ def _write_tokens(folder: Path, part: Part, tokenizer: Tokenizer, teller: _Telle
     lines = all_lines[unknown > 0][:LINES].tolist()
     count = int(unknown.sum())
     return lengths, {"tokens": count, "share": count / max(1, int(lengths.sum())), "lines": lines}
+
+
+def _texts_of(part: Part, where: slice) -> list[str]:
+    """The texts of some rows; of pairs, each row's first and second one behind the other."""
+    rows = part.rows[where]
+    if not part.texts.pairs:
+        return part.texts.take(rows)
+    both = zip(part.texts.take(rows), part.texts.take(rows, column=1), strict=True)
+    return [text for pair in both for text in pair]
 
 
 def _slices(characters: np.ndarray) -> Iterator[slice]:

@@ -22,7 +22,7 @@ from trainwright.data.sources import places_of, source_files
 from trainwright.messages.text import _
 from trainwright.records import read_json, write_json
 
-FORMAT = 1  # of the prepared folder and of how files are read; raise it when either changes
+FORMAT = 2  # of the prepared folder and of how files are read; raise it when either changes
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -89,7 +89,10 @@ def identity_of(request: DataRequest, cache: Path) -> dict[str, Any]:
         "validation": content.get("validation"),
         "test": content.get("test"),
         "data.text": request.text,
-        "data.label": request.label,
+        "data.text_pair": request.text_pair,
+        "data.label": request.label if isinstance(request.label, str) else list(request.label),
+        "data.label_separator": request.label_separator,
+        "task": request.task,
         "data.labels": list(request.labels) if request.labels else None,
         "data.empty_rows": request.empty_rows,
         "learn.seed": request.seed if any(isinstance(place, float) for place in places.values()) else None,
@@ -171,8 +174,12 @@ def _why_not(request: DataRequest, parts: dict[str, Any], cache: Path) -> str:
     same_file = [identity for identity in found if identity and identity["train"] == request.train]
     if not same_file:
         return _("nothing was prepared from {file} yet").format(file=request.train)
-    newest = max(same_file, key=lambda identity: identity["made"])
-    changed = [name for name in parts if parts[name] != newest["parts"].get(name)]
+
+    def differing(identity: dict[str, Any]) -> list[str]:
+        return [name for name in parts if parts[name] != identity["parts"].get(name)]
+
+    newest = max(same_file, key=lambda identity: (identity["made"], -len(differing(identity))))
+    changed = differing(newest)
     what = ", ".join(_difference(request, name, parts[name], newest["parts"].get(name)) for name in changed)
     return _("since {date}: {what}").format(date=_day(newest["made"]), what=what)
 

@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from trainwright.data.columns import Guess, guess_columns, sample
-from trainwright.data.labels import LabelColumn
+from trainwright.data.columns import Guess, guess_columns, guess_pair, label_kind, sample
+from trainwright.data.labels import labels_of
 from trainwright.data.language import guess_language
 from trainwright.data.lengths import histogram_of, percentiles
+from trainwright.data.rows import read_rows
 from trainwright.data.sources import SPLIT_NAMES, open_source, split_folder
 from trainwright.errors import DataError
 from trainwright.messages.text import _
+from trainwright.recipe.tasks import TASKS
 from trainwright.units import format_count, parse_share
 
 MODELS = {
@@ -28,6 +30,7 @@ MODELS = {
 # Usual characters of a token, for an estimate only: a Chinese BERT takes each character as one, an English one about
 # four letters with the space, a multilingual one less.
 CHARACTERS_PER_TOKEN = {"zh": 1.0, "en": 4.0, "other": 3.5}
+TASK_OF_KIND = {"class": "text-classification", "set": "multi-label", "score": "regression"}
 WARMUP = "6%"  # the share that RoBERTa (Liu et al. 2019) used for fine-tuning
 VALIDATION = "10%"
 FEW_ROWS, MANY_ROWS = 2_000, 50_000
@@ -52,7 +55,9 @@ class _Seen:
 
     file: Path
     text: Guess
+    pair: Guess | None
     label: Guess
+    task: str
     rows: int
     classes: int
     language: str
@@ -84,10 +89,12 @@ def make_recipe(file: Path, model: str | None, text: str | None = None, label: s
 def _look_at(file: Path, text: str | None, label: str | None) -> _Seen:
     train = split_folder(file, "train") or file
     text_guess, label_guess = guess_columns(train, text, label)
-    labels, rows = LabelColumn(train, label_guess.column), 0
-    for batch in open_source(train).batches([label_guess.column]):
-        rows += len(labels.codes(batch.columns[label_guess.column], batch.lines))
-    labels.check()
+    pair = guess_pair(train, text_guess.column)
+    cells = sample(train, label_guess.column)
+    task = TASK_OF_KIND[label_kind(cells)]
+    kind = TASKS[task].label
+    table = read_rows(train, text_guess.column, label_guess.column, lambda *_texts: None, kind)
+    labels = labels_of(kind, table.names, None, train, table.first_lines)
     texts = [str(cell or "") for cell in sample(train, text_guess.column)]
     if not texts:
         raise DataError(_("{file} has no rows.").format(file=file))
@@ -95,9 +102,11 @@ def _look_at(file: Path, text: str | None, label: str | None) -> _Seen:
     return _Seen(
         file=file,
         text=text_guess,
+        pair=pair,
         label=label_guess,
-        rows=rows,
-        classes=len(set(labels.whole_names())),
+        task=task,
+        rows=len(table),
+        classes=len(labels.names),
         language=language,
         why_language=why,
         characters=percentiles(histogram_of(np.array([len(item) for item in texts])))["p99"] or 0,
@@ -122,9 +131,14 @@ def _sibling(file: Path, split: str, text: str, label: str) -> Path | None:
 
 
 def _guesses(seen: _Seen, model: str | None) -> Iterator[str]:
-    for what, guess in ((_("Text"), seen.text), (_("Label"), seen.label)):
+    for what, guess in ((_("Text"), seen.text), (_("Second text"), seen.pair), (_("Label"), seen.label)):
+        if guess is None:
+            continue
         yield _("{what}: column '{column}' ({because}).").format(what=what, column=guess.column, because=guess.because)
-    yield _("{rows} rows, {classes} classes.").format(rows=format_count(seen.rows), classes=seen.classes)
+    yield f"{_size(seen)}."
+    if seen.task != "text-classification":
+        why = _("the labels are lists") if seen.task == "multi-label" else _("the labels are scores")
+        yield _("Task: {task}, since {why}.").format(task=seen.task, why=why)
     if model is None:
         yield _("Model: {model}, since {because}.").format(model=MODELS[seen.language], because=seen.why_language)
     for key, path in (("validation", seen.validation), ("test", seen.test)):
@@ -138,9 +152,9 @@ def _recipe(seen: _Seen, model: str | None) -> str:
     steps = math.ceil(seen.rows * (1 - share) / batch_size) * epochs
     lines = [
         ("name", _name(seen.file), ""),
-        ("task", "text-classification", ""),
+        ("task", seen.task, ""),
         ("model", model or MODELS[seen.language], "" if model else seen.why_language),
-        ("data", None, _("{rows} rows, {classes} classes").format(rows=format_count(seen.rows), classes=seen.classes)),
+        ("data", None, _size(seen)),
         *_data_lines(seen),
         ("learn", None, _("decides the result")),
         ("  num_train_epochs", epochs, _("passes over the training rows; fewer rows need more of them")),
@@ -158,6 +172,13 @@ def _recipe(seen: _Seen, model: str | None) -> str:
     return "".join(_line(*line) for line in lines)
 
 
+def _size(seen: _Seen) -> str:
+    rows = format_count(seen.rows)
+    if seen.task == "regression":
+        return _("{rows} rows").format(rows=rows)
+    return _("{rows} rows, {classes} classes").format(rows=rows, classes=seen.classes)
+
+
 def _data_lines(seen: _Seen) -> Iterator[tuple[str, object, str]]:
     yield "  train", str(seen.file), ""
     if seen.validation:
@@ -167,6 +188,8 @@ def _data_lines(seen: _Seen) -> Iterator[tuple[str, object, str]]:
     if seen.test:
         yield "  test", str(seen.test), _("found beside the training file")
     yield "  text", seen.text.column, seen.text.because
+    if seen.pair:
+        yield "  text_pair", seen.pair.column, seen.pair.because
     yield "  label", seen.label.column, seen.label.because
     tokens = math.ceil(seen.characters / CHARACTERS_PER_TOKEN[seen.language])
     estimate = _("settled by the tokens; 99 in 100 texts have at most about {tokens}, estimated by characters")

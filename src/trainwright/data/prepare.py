@@ -83,7 +83,7 @@ def prepare(request: DataRequest, cache: Path, progress: Progress) -> Preparatio
 def _load(request: DataRequest, looked: Looked) -> Preparation:
     """Read a prepared set, and settle what depends on the max_length in force."""
     stored = read_json(looked.folder / "prepared.json")
-    specials = len(stored["prefix"]) + len(stored["suffix"])
+    specials = len(stored["prefix"]) + len(stored["middle"] or []) + len(stored["suffix"])
     length = max_length_for(request, stored["lengths"]["train"], specials)
     files, places = files_of(request), places_of(request)
     facts, splits = {}, {}
@@ -107,6 +107,9 @@ def _load(request: DataRequest, looked: Looked) -> Preparation:
         pad_id=stored["pad_id"],
         lengths=stored["lengths"],
         label_rows=stored["label_rows"],
+        middle=stored["middle"],
+        second_type=stored["second_type"],
+        label_sets=stored["label_sets"],
     )
     choices = {"data.max_length": length} if length.origin == "chosen" else {}
     return Preparation(audit_of(request, facts), prepared, choices)

@@ -25,26 +25,32 @@ class DataRequest:
         validation: Absolute path, a share of the training rows such as "10%", or None for no validation.
         test: Absolute path, a share of the training rows, or None.
         text: Name of the column with the text.
-        label: Name of the column with the label.
+        label: Name of the column with the label, or of several with 0 and 1.
         labels: Label names in the order of their ids; None means sorted.
         max_length: Longest row in tokens, special tokens included, or "auto".
         empty_rows: "drop" or "refuse" training rows without text.
         seed: Decides which rows are held out.
         model_folder: Local folder with the tokenizer.
         model_max_length: Tokens that the model's position table allows; None if it has no such limit.
+        task: What is learned, as the recipe names it.
+        text_pair: Name of the column with a second text; None if there is none.
+        label_separator: What stands between the labels of a row; None if nothing does.
     """
 
     train: str
     validation: str | None
     test: str | None
     text: str
-    label: str
+    label: str | tuple[str, ...]
     labels: tuple[str, ...] | None
     max_length: int | str
     empty_rows: str
     seed: int
     model_folder: str
     model_max_length: int | None
+    task: str = "text-classification"
+    text_pair: str | None = None
+    label_separator: str | None = None
 
 
 def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int | None) -> DataRequest:
@@ -55,13 +61,16 @@ def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int 
         validation=None if data.validation is None else str(data.validation),
         test=None if data.test is None else str(data.test),
         text=data.text,
-        label=data.label,
+        label=data.label if isinstance(data.label, str) else tuple(data.label),
         labels=None if data.labels is None else tuple(data.labels),
         max_length=data.max_length,
         empty_rows=data.empty_rows,
         seed=recipe.learn.seed,
         model_folder=str(model_folder),
         model_max_length=model_max_length,
+        task=recipe.task,
+        text_pair=data.text_pair,
+        label_separator=data.label_separator,
     )
 
 

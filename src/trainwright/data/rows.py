@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -11,12 +11,13 @@ import numpy as np
 
 from trainwright.data.cells import Noticed, RowBatch
 from trainwright.data.complaints import missing_column
-from trainwright.data.labels import LabelColumn
+from trainwright.data.labels import LabelColumn, ScoreColumn, SetColumn
 from trainwright.data.sources import Source, open_source
 from trainwright.errors import DataError
 from trainwright.messages.text import _
 
 REPLACEMENT = "\ufffd"  # what a decoder leaves where it could not read a byte
+PAIR = "\x1f"  # between two texts that are hashed together: Unicode's unit separator, which no text has
 LINES_KEPT = 1000  # lines remembered of rows with such a character; more than anyone looks at
 
 
@@ -26,14 +27,14 @@ class RowTable:
 
     Attributes:
         path: The file.
-        hashes: 64-bit hash of the text, uint64. Equal hashes stand for equal texts: among ten million different
-            texts two share one with a probability of about 3e-6.
-        codes: Label codes, int32.
+        hashes: 64-bit hash of the text, or of both texts of a pair, uint64. Equal hashes stand for equal texts: among
+            ten million different texts two share one with a probability of about 3e-6.
+        codes: Codes of the labels' values, int32.
         lines: Line where the record starts, int64.
-        characters: Length of the text, int32.
-        blank: Text is empty or only white space, bool.
-        names: Label names by code.
-        first_lines: First line of each label, by code.
+        characters: Length of the text, or of both, int32.
+        blank: Text, or one of two, is empty or only white space, bool.
+        names: The labels' values by code; see labels.py.
+        first_lines: First line of each value, by code.
         noticed: What the source noticed.
         replaced: First lines of texts with a replacement character.
         replaced_rows: Number of rows with one.
@@ -55,29 +56,44 @@ class RowTable:
         return len(self.hashes)
 
 
-def read_rows(path: Path, text: str, label: str, keep: Callable[[list[str]], None]) -> RowTable:
+def read_rows(
+    path: Path,
+    text: str,
+    label: str | Sequence[str],
+    keep: Callable[..., None],
+    kind: str = "class",
+    pair: str | None = None,
+    separator: str | None = None,
+) -> RowTable:
     """Read a labelled file from its first row to its last.
 
     Args:
         path: The file.
         text: Column with the text.
-        label: Column with the label.
-        keep: Takes the texts of each batch.
+        label: Column with the label; several for sets of labels in columns of 0 and 1.
+        keep: Takes the texts of each batch; of pairs, the first and the second ones.
+        kind: Of label; see :class:`trainwright.recipe.tasks.TaskKind`.
+        pair: Column with a second text.
+        separator: What stands between the labels of a set.
 
     Raises:
         DataError: The file, a column, a row or a label cannot be used; with file and line.
     """
     source = open_source(path)
-    check_columns(source, text, label)
-    labels = LabelColumn(path, label)
+    label_columns = [label] if isinstance(label, str) else list(label)
+    text_columns = [text] if pair is None else [text, pair]
+    check_columns(source, text_columns, label_columns)
+    labels = _label_reader(path, label, kind, separator)
     parts: list[tuple[np.ndarray, ...]] = []
     replaced: list[int] = []
     replaced_rows = 0
-    for batch in source.batches([text, label]):
-        texts = [cell if type(cell) is str else str(cell or "") for cell in batch.columns[text]]
-        parts.append((*_of_texts(path, texts, batch), labels.codes(batch.columns[label], batch.lines)))
-        keep(texts)
-        bad = [line for line, value in zip(batch.lines, texts, strict=True) if REPLACEMENT in value]
+    for batch in source.batches(text_columns + label_columns, lists=label_columns if kind == "set" else ()):
+        texts = [
+            [cell if type(cell) is str else str(cell or "") for cell in batch.columns[name]] for name in text_columns
+        ]
+        parts.append((*_of_texts(path, texts, batch), _codes(labels, batch, label_columns)))
+        keep(*texts)
+        bad = [line for line, *both in zip(batch.lines, *texts, strict=True) if REPLACEMENT in "".join(both)]
         replaced_rows += len(bad)
         replaced += bad[: LINES_KEPT - len(replaced)]
     if not parts:
@@ -86,19 +102,37 @@ def read_rows(path: Path, text: str, label: str, keep: Callable[[list[str]], Non
     hashes, lines, characters, blank, codes = (np.concatenate(column) for column in zip(*parts, strict=True))
     names = labels.whole_names()
     noticed = source.noticed
-    noticed.doubtful = [span for span in noticed.doubtful if all(value in names for value in span.values[label])]
+    noticed.doubtful = [
+        span for span in noticed.doubtful if all(value in names for value in span.values[label_columns[0]])
+    ]
     return RowTable(
         path, hashes, codes, lines, characters, blank, names, labels.first_lines, noticed, replaced, replaced_rows
     )
 
 
-def check_columns(source: Source, text: str, label: str) -> None:
-    """Check that both columns are there.
+def _label_reader(path: Path, label: str | Sequence[str], kind: str, separator: str | None) -> LabelColumn:
+    if kind == "set":
+        if isinstance(label, str):
+            return SetColumn(path, label, separator=separator)
+        return SetColumn(path, ", ".join(label), columns=tuple(label))
+    assert isinstance(label, str)  # the recipe's own check
+    return ScoreColumn(path, label) if kind == "score" else LabelColumn(path, label)
+
+
+def _codes(labels: LabelColumn, batch: RowBatch, columns: list[str]) -> np.ndarray:
+    if isinstance(labels, SetColumn) and labels.columns:
+        return labels.codes_of_columns(batch.columns, batch.lines)
+    return labels.codes(batch.columns[columns[0]], batch.lines)
+
+
+def check_columns(source: Source, texts: Sequence[str], labels: Sequence[str]) -> None:
+    """Check that all columns are there.
 
     Raises:
         DataError: One is missing, or there are no rows at all.
     """
-    for column, key in ((text, "data.text"), (label, "data.label")):
+    keys = zip(("data.text", "data.text_pair"), texts, strict=False)
+    for key, column in (*keys, *(("data.label", name) for name in labels)):
         if not source.has(column):
             found = source.columns()
             raise missing_column(source.path, column, key, found) if found else _no_rows(source.path)
@@ -108,8 +142,9 @@ def _no_rows(path: Path) -> DataError:
     return DataError(_("{file} has no rows.").format(file=path))
 
 
-def _of_texts(path: Path, texts: list[str], batch: RowBatch) -> tuple[np.ndarray, ...]:
+def _of_texts(path: Path, columns: list[list[str]], batch: RowBatch) -> tuple[np.ndarray, ...]:
     digests = []
+    texts = columns[0] if len(columns) == 1 else [PAIR.join(both) for both in zip(*columns, strict=True)]
     for text, line in zip(texts, batch.lines, strict=True):
         try:
             digests.append(blake2b(text.encode(), digest_size=8).digest())
@@ -121,6 +156,10 @@ def _of_texts(path: Path, texts: list[str], batch: RowBatch) -> tuple[np.ndarray
     return (
         np.frombuffer(b"".join(digests), dtype="<u8"),
         np.array(batch.lines, dtype=np.int64),
-        np.fromiter(map(len, texts), dtype=np.int32, count=len(texts)),
-        np.fromiter((not text or text.isspace() for text in texts), dtype=np.bool_, count=len(texts)),
+        np.fromiter(map(len, texts), dtype=np.int32, count=len(texts)) - (len(columns) - 1),
+        np.logical_or.reduce([_blank(column) for column in columns]),
     )
+
+
+def _blank(texts: list[str]) -> np.ndarray:
+    return np.fromiter((not text or text.isspace() for text in texts), dtype=np.bool_, count=len(texts))

@@ -9,7 +9,7 @@ from typing import Any
 from trainwright.data.complaints import listed
 from trainwright.messages.text import _
 from trainwright.records import Finding
-from trainwright.units import format_count, format_share
+from trainwright.units import format_count, format_number, format_share
 
 FEW_EVALUATED = 100  # rows: below this the sampling error of an accuracy may pass 5 points (sqrt(0.25 / 100))
 FEW_TRAINED = 100  # rows: fine-tuning results on so few swing by many points from seed to seed
@@ -41,7 +41,14 @@ class Seen:
 def one_class(seen: Seen) -> Iterator[Finding]:
     train = seen.facts["train"]
     names = list(train["labels"])
-    if len(names) < 2:
+    if train.get("label_kind") == "score":
+        if train["scores"]["different"] < 2:
+            text = _("{file}: every row has the same score ({score}); nothing can be learnt from it.")
+            score = format_number(train["scores"]["mean"])
+            evidence = {"file": train["file"], **train["scores"]}
+            remedy = _("Check that data.label names the right column.")
+            yield Finding("data.one-score", "error", text.format(file=train["file"], score=score), evidence, remedy)
+    elif len(names) < 2:
         text = _("{file}: there is one class only ({label}); nothing can be learnt from it.")
         yield Finding(
             "data.one-class",
@@ -159,7 +166,7 @@ def overlap(seen: Seen) -> Iterator[Finding]:
 
 def imbalance(seen: Seen) -> Iterator[Finding]:
     labels = seen.facts["train"]["labels"]
-    if len(labels) < 2:
+    if len(labels) < 2 or seen.facts["train"].get("label_kind", "class") != "class":
         return
     largest, smallest = max(labels, key=labels.__getitem__), min(labels, key=labels.__getitem__)
     times, share = labels[largest] / labels[smallest], labels[largest] / sum(labels.values())

@@ -21,7 +21,7 @@ SAMPLES = ("Two words", "It costs 3.50, doesn't it?", "你好，世界", "", "ag
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A fast tokenizer, and what it puts around a single text.
+    """A fast tokenizer, and what it puts around a text, or around and between two.
 
     Attributes:
         backend: The tokenizer of the `tokenizers` library, with truncation and padding off.
@@ -29,6 +29,8 @@ class Tokenizer:
         suffix: Ids after each text.
         pad_id: Id for padding.
         unknown_id: Id of the unknown token; None if it has none.
+        middle: Ids between two texts; None for single texts.
+        second_type: Token type of the second text and of what is behind it; None where there are no token types.
     """
 
     backend: Any
@@ -36,6 +38,13 @@ class Tokenizer:
     suffix: list[int]
     pad_id: int
     unknown_id: int | None
+    middle: list[int] | None = None
+    second_type: int | None = None
+
+    @property
+    def specials(self) -> int:
+        """Number of tokens that are put around and between the texts of a row."""
+        return len(self.prefix) + len(self.middle or []) + len(self.suffix)
 
     def encode(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Token ids of all texts one after the other, int32, and the number of each text's, int32."""
@@ -48,12 +57,12 @@ class Tokenizer:
         return getattr(self.backend, "encode_batch_fast", self.backend.encode_batch)  # fast: without offsets
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """Load the tokenizer of a model folder.
+def load_tokenizer(folder: Path, pairs: bool = False) -> Tokenizer:
+    """Load the tokenizer of a model folder, for single texts or for pairs.
 
     Raises:
         ModelError: There is none, it is a slow one, it cuts from the left, has no token for padding, or adds more
-            than a prefix and a suffix to a text.
+            than tokens before, between and after texts.
     """
     from transformers import AutoTokenizer
 
@@ -76,8 +85,13 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise ModelError(text, _('Set "truncation_side": "right" in its tokenizer_config.json.'))
     backend.no_truncation()
     backend.no_padding()
+    pad, unknown = _pad_id(tokenizer, folder), tokenizer.unk_token_id
+    if pairs:
+        prefix, middle, suffix = _around_pairs(tokenizer, backend, folder)
+        second_type = _second_type(tokenizer, folder) if "token_type_ids" in tokenizer.model_input_names else None
+        return Tokenizer(backend, prefix, suffix, pad, unknown, middle, second_type)
     prefix, suffix = _surroundings(tokenizer, backend, folder)
-    return Tokenizer(backend, prefix, suffix, _pad_id(tokenizer, folder), tokenizer.unk_token_id)
+    return Tokenizer(backend, prefix, suffix, pad, unknown)
 
 
 def encode_all(tokenizer: Tokenizer, batches: Iterable[list[str]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -108,6 +122,37 @@ def _surroundings(tokenizer: Any, backend: Any, folder: Path) -> tuple[list[int]
             message = _("The tokenizer in {folder} adds more to a text than tokens before and after it.")
             raise ModelError(message.format(folder=folder), _("Choose another model."))
     return prefix, suffix
+
+
+def _around_pairs(tokenizer: Any, backend: Any, folder: Path) -> tuple[list[int], list[int], list[int]]:
+    """What the tokenizer puts before, between and after two texts, checked on several pairs.
+
+    A second text that is empty is left out of the check: transformers takes it for none.
+    """
+    own = [backend.encode(text, add_special_tokens=False).ids for text in SAMPLES]
+    full = list(tokenizer(SAMPLES[0], SAMPLES[1])["input_ids"])
+    before = next((n for n in range(len(full)) if full[n : n + len(own[0])] == own[0]), 0)
+    rest = full[before + len(own[0]) :]
+    between = next((n for n in range(len(rest)) if rest[n : n + len(own[1])] == own[1]), 0)
+    prefix, middle, suffix = full[:before], rest[:between], rest[between + len(own[1]) :]
+    for one, text in zip(own, SAMPLES, strict=True):
+        for other, second in zip(own, SAMPLES, strict=True):
+            if second and list(tokenizer(text, second)["input_ids"]) != prefix + one + middle + other + suffix:
+                message = _(
+                    "The tokenizer in {folder} adds more to two texts than tokens before, between and after them."
+                )
+                raise ModelError(message.format(folder=folder), _("Choose another model."))
+    return prefix, middle, suffix
+
+
+def _second_type(tokenizer: Any, folder: Path) -> int:
+    """The token type from the second text on, where all before it has type 0."""
+    types = list(tokenizer(SAMPLES[0], SAMPLES[1])["token_type_ids"])
+    second = int(types[-1])
+    if types != [0] * types.count(0) + [second] * types.count(second):
+        message = _("The tokenizer in {folder} numbers the types of two texts in a way that is not known here.")
+        raise ModelError(message.format(folder=folder), _("Choose another model."))
+    return second
 
 
 def _pad_id(tokenizer: Any, folder: Path) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainwright.diagnose.facts import RunFacts
 from trainwright.messages.text import _
+from trainwright.recipe.tasks import greater_is_better
 from trainwright.records import Finding
 from trainwright.units import format_share
 
@@ -76,12 +77,13 @@ def constant_predictions(facts: RunFacts) -> Finding | None:
 
 
 def no_better_than_baseline(facts: RunFacts) -> Finding | None:
-    """The score is within its sampling error of always predicting the majority class."""
+    """The score is within its sampling error of always predicting the same."""
     scores = facts.validation
     if not scores or facts.metric == "loss":
         return None
     name = facts.metric
     gain, error = scores[name] - scores["baseline"][name], scores["error"].get(name)
+    gain = gain if greater_is_better(name) else -gain
     if error is None or gain > error:
         return None
     return Finding(
@@ -96,7 +98,7 @@ def no_better_than_baseline(facts: RunFacts) -> Finding | None:
 def class_never_predicted(facts: RunFacts) -> Finding | None:
     """Classes that occur in validation and are never predicted."""
     scores = facts.validation
-    if not scores or constant_predictions(facts):
+    if not scores or "confusion" not in scores or constant_predictions(facts):
         return None
     confusion = scores["confusion"]
     missing = [
@@ -245,7 +247,7 @@ RULES: list[Rule] = [
 
 def _curve(facts: RunFacts) -> list[tuple[int, float]]:
     """Step and validation score, greater being better, of every evaluation with a number."""
-    sign = -1.0 if facts.metric == "loss" else 1.0
+    sign = 1.0 if greater_is_better(facts.metric) else -1.0
     points = [(event["step"], event["metrics"].get(facts.metric)) for event in facts.evaluations]
     return [(step, sign * float(value)) for step, value in points if _is_number(value)]
 

@@ -76,6 +76,7 @@ class Unpadded:
             vectors the head is given. Labels have shape (rows,), one a row; (1, kept) for token heads, whose loss
             needs labelled tokens only; (1, tokens) for the next token, where a row's first is nobody's target.
         """
+        import numpy as np
         import torch
 
         row_lengths = [len(row["input_ids"]) for row in rows]
@@ -95,7 +96,7 @@ class Unpadded:
         if name is None:
             return packed
         if self.labels == "row":
-            return packed | {"labels": torch.as_tensor([row[name] for row in rows])}
+            return packed | {"labels": torch.as_tensor(np.asarray([row[name] for row in rows]))}
         labels = _joined([row[name] for row in rows])
         if self.labels == "token":
             kept = (labels != IGNORED).nonzero().flatten()

@@ -9,6 +9,7 @@ from trainwright.machine.precision import choose_device, choose_precision
 from trainwright.messages.text import _
 from trainwright.recipe.load import choose, recipe_from_values
 from trainwright.recipe.schema import Recipe
+from trainwright.recipe.tasks import metrics_of
 from trainwright.records import Choice, Machine, Plan, Prepared
 from trainwright.units import parse_share
 
@@ -54,6 +55,7 @@ def make_plan(
         "run.dataloader_num_workers": _workers(recipe),
         "learn.warmup_steps": _warmup(recipe, steps),
         "learn.eval_steps": _eval_steps(recipe, prepared, steps),
+        "learn.metric_for_best_model": _metric(recipe),
         "run.rehearse": _rehearsal(recipe, prepared, steps),
     }
     if batches is not None and recipe.run.batches == "auto":
@@ -120,6 +122,13 @@ def _micro_batch(recipe: Recipe, prepared: Prepared, device: str) -> Choice:
         return Choice(max(CPU_TOKENS, prepared.max_length), "chosen", because)
     because = _("a card wants many tokens per kernel launch")
     return Choice(max(GPU_TOKENS, prepared.max_length), "chosen", because)
+
+
+def _metric(recipe: Recipe) -> Choice:
+    if recipe.learn.metric_for_best_model != "auto":
+        return _asked(recipe.learn.metric_for_best_model)
+    first = metrics_of(recipe.task)[0]
+    return Choice(first, "chosen", _("the usual score of the task {task}").format(task=recipe.task))
 
 
 def _workers(recipe: Recipe) -> Choice:

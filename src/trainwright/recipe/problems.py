@@ -13,6 +13,7 @@ from trainwright.errors import RecipeError
 from trainwright.messages.text import _
 from trainwright.recipe.names import answers, leaf_names, nearest, owner_of, training_argument_names
 from trainwright.recipe.schema import SECTIONS, Recipe
+from trainwright.recipe.tasks import TASKS, metrics_of
 from trainwright.recipe.words import what_fits
 from trainwright.units import format_share, parse_share
 
@@ -114,7 +115,34 @@ def contradictions(recipe: Recipe) -> list[Problem]:
         text = _("{name}: {value} needs trainer: {{lr_scheduler_kwargs: {example}}}")
         name = "learn.lr_scheduler_type"
         found.append(Problem(name, text.format(name=name, value=learn.lr_scheduler_type, example=needed)))
-    return found
+    return found + _unfit_for_task(recipe)
+
+
+def _unfit_for_task(recipe: Recipe) -> list[Problem]:
+    """Values that the task has no use for."""
+    kind, data, learn = TASKS[recipe.task], recipe.data, recipe.learn
+    found = []
+    if learn.metric_for_best_model not in ("auto", *metrics_of(kind.name)):
+        text = _("{name}: {task} is not measured by {metric}, but by {known}")
+        name, known = "learn.metric_for_best_model", ", ".join(metrics_of(kind.name))
+        fields = {"name": name, "task": kind.name, "metric": learn.metric_for_best_model, "known": known}
+        found.append(Problem(name, text.format(**fields)))
+    weighted = kind.label in ("class", "set")
+    unfit = {
+        "learn.class_weights": learn.class_weights is not None and not weighted,
+        "learn.focal_gamma": learn.focal_gamma > 0 and not weighted,
+        "learn.label_smoothing_factor": learn.label_smoothing_factor > 0 and kind.label != "class",
+        "data.label": isinstance(data.label, list) and kind.label != "set",
+        "data.label_separator": data.label_separator is not None and kind.label != "set",
+        "data.labels": data.labels is not None and kind.label == "score",
+    }
+    if learn.focal_gamma > 0 and learn.label_smoothing_factor > 0:
+        text = _("{name}: focal loss and label smoothing pull in opposite directions; use one of them")
+        found.append(Problem("learn.focal_gamma", text.format(name="learn.focal_gamma")))
+    text = _("{name} has no meaning for task: {task}")
+    return found + [
+        Problem(name, text.format(name=name, task=kind.name)) for name, is_unfit in unfit.items() if is_unfit
+    ]
 
 
 def refusal(path: Path, problems: Iterable[Problem], lines: Mapping[str, int], set_names: Iterable[str]) -> RecipeError:

@@ -102,6 +102,21 @@ NonNegativeWhole = Annotated[int, Field(ge=0), _number]
 Rehearsal = Annotated[NonNegativeWhole | PositiveShare | Literal["auto", "off"], BeforeValidator(_auto_or_off)]
 Length = Annotated[int, Field(ge=8), _number]
 Seed = Annotated[int, Field(ge=0, lt=2**32), _number]
+Task = Literal["text-classification", "multi-label", "regression", "ordinal"]  # explained in tasks.py
+Metric = Literal[
+    "auto",
+    "macro_f1",
+    "accuracy",
+    "mcc",
+    "micro_f1",
+    "exact_match",
+    "rmse",
+    "pearson",
+    "spearman",
+    "mae",
+    "kappa",
+    "loss",
+]
 # Names of transformers, those that versions since 5.17 have in common
 Scheduler = Literal[
     "linear",
@@ -144,9 +159,16 @@ class Data(_Section):
     )
     test: Rows = Field(None, description="File with the test rows, or a share; scored once, at the end.")
     text: Text = Field("text", description="Column with the text.")
-    label: Text = Field("label", description="Column with the label.")
+    text_pair: Text | None = Field(None, description="Column with a second text, for labels of pairs of texts.")
+    label: Text | Annotated[list[Text], Field(min_length=2)] = Field(
+        "label", description="Column with the label; for multi-label also a list of columns that hold 0 or 1."
+    )
+    label_separator: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="What stands between the labels of a row, for multi-label: 'action|drama' has '|'."
+    )
     labels: Annotated[list[Text], Field(min_length=2), BeforeValidator(_words)] | None = Field(
-        None, description="Label names in the order of their ids; by default sorted."
+        None,
+        description="Label names in the order of their ids, for ordinal from the lowest on; by default sorted.",
     )
     max_length: Length | Literal["auto"] = Field(
         "auto", description="Longest row in tokens, special tokens included; longer rows are cut at the end."
@@ -185,6 +207,9 @@ class Learn(_Section):
     class_weights: Annotated[Literal["balanced"] | dict[str, PositiveNumber] | None, BeforeValidator(_words)] = Field(
         None, description="Weight of each class in the loss: balanced, or label: weight for some."
     )
+    focal_gamma: NonNegativeNumber = Field(
+        0.0, description="Focal loss: rows that are right for sure count less; 2.0 is usual, 0 is plain cross-entropy."
+    )
     label_smoothing_factor: Probability = Field(0.0, description="Share of the target spread over all classes.")
     early_stopping_patience: PositiveWhole | None = Field(
         None, description="Stop after this many evaluations without a better one."
@@ -192,8 +217,8 @@ class Learn(_Section):
     eval_steps: PositiveWhole | PositiveShare | Literal["auto"] = Field(
         "auto", description="Steps, or share of them, between evaluations."
     )
-    metric_for_best_model: Literal["macro_f1", "accuracy", "mcc", "loss"] = Field(
-        "macro_f1", description="The best model is the one with the best value of this on validation."
+    metric_for_best_model: Metric = Field(
+        "auto", description="The best model is the one with the best value of this on validation; auto: by the task."
     )
     adam_beta1: Probability = Field(0.9, description="AdamW's decay of the mean of the gradient.")
     adam_beta2: Probability = Field(0.999, description="AdamW's decay of the mean of its square.")
@@ -232,7 +257,7 @@ class Recipe(_Section):
     """What is asked for: which model learns what from which text, and how."""
 
     name: Text = Field(description="Name of the run; by default that of the training file.")
-    task: Literal["text-classification"] = Field("text-classification", description="What is learned.")
+    task: Task = Field("text-classification", description="What is learned.")
     model: Place = Field(
         description="Model folder, packaged:NAME, or hub id such as google-bert/bert-base-chinese, with @REVISION if "
         "it is to be a certain one."

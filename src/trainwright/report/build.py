@@ -12,10 +12,11 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trainwright.messages.text import _, current_language, use_language
+from trainwright.recipe.tasks import TaskKind
 from trainwright.report import charts, words
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import read_events, steps_of
-from trainwright.runs.words import next_steps, state_name
+from trainwright.runs.words import metric_name, next_steps, state_name, task_of
 from trainwright.units import (
     format_bytes,
     format_count,
@@ -58,8 +59,8 @@ def context(folder: RunFolder) -> dict[str, Any]:
     scores = results.get("validation")
     logs = steps_of(events, "log")
     audit, prepared = folder.audit(), folder.prepared()
-    classes = len(scores["per_class"]) if scores else 0
-    values = folder.resolved()
+    classes = len(scores.get("per_class", [])) if scores else 0
+    values, kind = folder.resolved(), task_of(folder)
     return {
         "folder": folder,
         "language": "zh-CN" if current_language() == "zh" else "en",
@@ -69,10 +70,12 @@ def context(folder: RunFolder) -> dict[str, Any]:
         "next_steps": next_steps(folder),
         "tiles": list(_tiles(folder, results, logs)),
         "findings": folder.findings(),
-        "charts": list(_curve_charts(logs, steps_of(events, "evaluate"), scores)),
+        "charts": list(_curve_charts(logs, steps_of(events, "evaluate"), scores, kind)),
+        "kind": kind,
         "scores": scores,
         "test": results.get("test"),
         "confusion": _confusion_chart(scores),
+        "scatter": _scatter_chart(scores),
         "pairs": words.confused_pairs(scores) if scores else [],
         "many_classes": classes > MANY_CLASSES,
         "worst": _worst_rows(folder.predictions / "validation.jsonl"),
@@ -98,7 +101,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"_": _, "metric_name": words.metric_name}
+    environment.globals |= {"_": _, "metric_name": metric_name}
     environment.filters |= {
         "bytes": format_bytes,
         "seconds": format_seconds,
@@ -107,6 +110,7 @@ def _environment() -> Environment:
         "number": format_number,
         "score": lambda value: "n/a" if value is None else f"{value:.3f}",
         "value": _value_text,
+        "label": lambda value: ", ".join(value) or "-" if isinstance(value, list) else value,
     }
     return environment
 
@@ -117,14 +121,14 @@ def _environment() -> Environment:
 def _tiles(folder: RunFolder, results: dict[str, Any], logs: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
     """Key numbers: name, value, and a word on it."""
     scores = results.get("validation")
-    for name in ("accuracy", "macro_f1"):
+    for name in task_of(folder).shown:
         if scores:
             note = _("± {error:.3f}, baseline {baseline:.3f}").format(
-                error=scores["error"][name], baseline=scores["baseline"][name]
+                error=scores["error"].get(name, float("nan")), baseline=scores["baseline"][name]
             )
-            yield words.metric_name(name), f"{scores[name]:.4f}", note
+            yield metric_name(name), f"{scores[name]:.4f}", note
         else:
-            yield words.metric_name(name), "n/a", ""
+            yield metric_name(name), "n/a", ""
     status = folder.status()
     yield _("steps"), format_count(status.step), _("of {steps}").format(steps=format_count(status.steps))
     real, seen = (sum(event[name] for event in logs) for name in ("real_tokens", "padded_tokens"))
@@ -162,7 +166,7 @@ def _cost(folder: RunFolder, results: dict[str, Any]) -> str:
 
 
 def _curve_charts(
-    logs: list[dict[str, Any]], evaluations: list[dict[str, Any]], scores: dict[str, Any] | None
+    logs: list[dict[str, Any]], evaluations: list[dict[str, Any]], scores: dict[str, Any] | None, kind: TaskKind
 ) -> Iterator[tuple[str, str]]:
     """Title and SVG of each curve that there is something to draw for."""
     if not logs:
@@ -177,9 +181,12 @@ def _curve_charts(
     losses = [(_("training"), steps, of(logs, "loss")), (_("validation"), tested, of(evaluations, "loss"))]
     yield _("Loss"), charts.curves(losses if tested else losses[:1], step_name)
     if tested:
-        metrics = [(words.metric_name(name), tested, of(evaluations, name)) for name in ("macro_f1", "accuracy")]
-        band = scores["error"]["macro_f1"] if scores else None
-        yield _("Validation scores, with the sampling error of macro-F1"), charts.curves(metrics, step_name, band=band)
+        first = kind.metrics[0]
+        names = [first, *(name for name in kind.shown if name != first)]
+        metrics = [(metric_name(name), tested, of(evaluations, name)) for name in names]
+        band = scores["error"].get(first) if scores else None
+        title = _("Validation scores, with the sampling error of {metric}").format(metric=metric_name(first))
+        yield title, charts.curves(metrics, step_name, band=band)
     yield _("Learning rate"), charts.curves([("", steps, of(logs, "learning_rate"))], step_name)
     yield _("Gradient norm before clipping"), charts.curves([("", steps, of(logs, "grad_norm"))], step_name)
     rates = [event["real_tokens"] / max(1e-9, event["step_seconds"] * event["steps"]) for event in logs]
@@ -189,7 +196,7 @@ def _curve_charts(
 
 
 def _confusion_chart(scores: dict[str, Any] | None) -> str:
-    if not scores:
+    if not scores or "confusion" not in scores:
         return ""
     counts = np.array(scores["confusion"])
     labels = [one["label"] for one in scores["per_class"]]
@@ -198,13 +205,19 @@ def _confusion_chart(scores: dict[str, Any] | None) -> str:
     return charts.confusion(counts, labels, _("true class"), _("predicted class"))
 
 
+def _scatter_chart(scores: dict[str, Any] | None) -> str:
+    """True against predicted, where rows have a number."""
+    pairs = scores.get("scatter") if scores else None
+    return charts.scatter(pairs, _("true score"), _("predicted score")) if pairs else ""
+
+
 def _length_chart(prepared: Any) -> str:
     lengths = prepared.lengths.get("train") if prepared else None
     return charts.histogram(lengths, prepared.max_length, _("tokens"), _("cut at")) if lengths else ""
 
 
 def _label_chart(prepared: Any) -> str:
-    if not prepared:
+    if not prepared or not prepared.labels:
         return ""
     order = np.argsort(prepared.label_rows["train"])[::-1][:MANY_CLASSES]
     names = [prepared.labels[place] for place in order]
@@ -217,7 +230,7 @@ def _label_chart(prepared: Any) -> str:
 
 
 def _worst_rows(file: Path) -> list[dict[str, Any]]:
-    """The rows that the model was most surely wrong about; memory does not grow with the file."""
+    """The rows that the model was most surely wrong about, or farthest off; memory does not grow with the file."""
     worst: list[dict[str, Any]] = []
     if not file.exists():
         return worst
@@ -225,7 +238,7 @@ def _worst_rows(file: Path) -> list[dict[str, Any]]:
         for line in lines:
             row = json.loads(line)
             if row["predicted"] != row["label"]:
-                worst = sorted([*worst, row], key=lambda one: -one["confidence"])[:WORST_ROWS]
+                worst = sorted([*worst, row], key=lambda one: -one.get("confidence", one.get("error")))[:WORST_ROWS]
     return worst
 
 

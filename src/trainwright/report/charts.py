@@ -140,6 +140,19 @@ def confusion(counts: np.ndarray, labels: Sequence[str], true_name: str, predict
         return _svg(figure)
 
 
+def scatter(pairs: Sequence[Sequence[float]], true_name: str, predicted_name: str) -> str:
+    """True values against predicted ones, with the line where both are equal. pairs: [true, predicted]."""
+    true, predicted = np.array(pairs, dtype=float).T
+    with rc_context(SETTINGS):
+        figure, axes = _figure(4.6, 3.6)
+        ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
+        axes.plot(ends, ends, color=FAINT)
+        axes.plot(true, predicted, ".", color=ONE, alpha=0.5, markersize=4)
+        axes.set_xlabel(true_name)
+        axes.set_ylabel(predicted_name)
+        return _svg(figure)
+
+
 def thinned(x: np.ndarray, y: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
     """At most ``points`` of a curve, keeping the least and the greatest value of each stretch, and the ends."""
     if len(x) <= points:

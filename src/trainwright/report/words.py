@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainwright.messages.text import _
+from trainwright.recipe.tasks import TaskKind, greater_is_better
 from trainwright.runs.folder import RunFolder
-from trainwright.units import format_seconds, format_share
-
-METRIC = "macro_f1"
+from trainwright.runs.words import metric_name, task_of
+from trainwright.units import format_number, format_seconds, format_share
 
 
 def verdict(folder: RunFolder) -> list[str]:
@@ -16,26 +16,17 @@ def verdict(folder: RunFolder) -> list[str]:
     status, results = folder.status(), folder.results()
     if not results or "validation" not in results:
         return [_unfinished(status.state, status.because)]
-    scores = results["validation"]
-    return [_reached(scores), *_weakest(scores), _took(results)]
-
-
-def metric_name(name: str) -> str:
-    """A metric in words."""
-    return {
-        "accuracy": _("accuracy"),
-        "macro_f1": _("macro-F1"),
-        "mcc": _("Matthews correlation"),
-        "loss": _("loss"),
-    }.get(name, name)
+    scores, kind = results["validation"], task_of(folder)
+    reached = _reached(scores) if kind.label == "class" else _measured(scores, kind)
+    return [reached, *_weakest(scores), _took(results)]
 
 
 def confused_pairs(scores: dict[str, Any], most: int = 15) -> list[dict[str, Any]]:
     """The pairs of true and predicted class that are confused most, with rows and share of the true class."""
-    names = [one["label"] for one in scores["per_class"]]
+    names = [one["label"] for one in scores.get("per_class", [])]
     pairs = [
         {"true": names[row], "predicted": names[column], "rows": count, "share": count / max(1, sum(counts))}
-        for row, counts in enumerate(scores["confusion"])
+        for row, counts in enumerate(scores.get("confusion", []))
         for column, count in enumerate(counts)
         if row != column and count
     ]
@@ -74,8 +65,34 @@ def _reached(scores: dict[str, Any]) -> str:
     )
 
 
+def _measured(scores: dict[str, Any], kind: TaskKind) -> str:
+    """The verdict on a task whose score is no share of rows that are right."""
+    name = kind.metrics[0]
+    value, error, baseline = scores[name], scores["error"].get(name, float("nan")), scores["baseline"][name]
+    gain = value - baseline if greater_is_better(name) else baseline - value
+    text = (
+        _(
+            "On {rows} validation rows the {metric} is {value} (± {error}); always answering “{label}” would reach "
+            "{baseline}. The difference is real, not chance."
+        )
+        if gain > error
+        else _(
+            "On {rows} validation rows the {metric} is {value} (± {error}), no better than always answering “{label}” "
+            "({baseline}): on so few rows the difference may be chance."
+        )
+    )
+    return text.format(
+        rows=f"{scores['rows']:,}",
+        metric=metric_name(name),
+        value=format_number(value),
+        error=format_number(error, 2),
+        label=scores["baseline"]["label"],
+        baseline=format_number(baseline),
+    )
+
+
 def _weakest(scores: dict[str, Any]) -> list[str]:
-    seen = [one for one in scores["per_class"] if one["rows"] and one["recall"] is not None]
+    seen = [one for one in scores.get("per_class", []) if one["rows"] and one["recall"] is not None]
     if len(seen) < 2:
         return []
     weakest = min(seen, key=lambda one: (one["recall"], -one["rows"]))

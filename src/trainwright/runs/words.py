@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainwright.messages.text import _
+from trainwright.recipe.tasks import TASKS, TaskKind
 from trainwright.runs.folder import RunFolder
 
 
@@ -33,3 +34,26 @@ def state_name(state: str) -> str:
         "failed": _("failed, resumable"),
         "refused": _("refused"),
     }.get(state, state)
+
+
+def task_of(folder: RunFolder) -> TaskKind:
+    """The task of a run; text classification where its folder does not say."""
+    named = folder.resolved().get("task")
+    return TASKS[str(named.value) if named else "text-classification"]
+
+
+def metric_name(name: str) -> str:
+    """A score in words."""
+    return {
+        "accuracy": _("accuracy"),
+        "macro_f1": _("macro-F1"),
+        "micro_f1": _("micro-F1"),
+        "exact_match": _("whole set right"),
+        "mcc": _("Matthews correlation"),
+        "rmse": _("root mean squared error"),
+        "mae": _("mean absolute error"),
+        "pearson": _("Pearson correlation"),
+        "spearman": _("Spearman correlation"),
+        "kappa": _("quadratic kappa"),
+        "loss": _("loss"),
+    }.get(name, name)

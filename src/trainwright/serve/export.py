@@ -18,12 +18,12 @@ import torch
 from trainwright.errors import CheckFailed, MachineError, UserError
 from trainwright.messages.text import _
 from trainwright.runs.folder import RunFolder
-from trainwright.serve.predict import Predictor, predictor_of
+from trainwright.serve.predict import Predictor, pair_column, predictor_of
 
 CLOSE = 1e-4  # largest difference of logits in fp32 that counts as the same model
 LONG = 512  # tokens; beyond the windows and buckets of all attention kinds, which begin to matter at 64 or 128
 OPSET = 17  # runs in every onnxruntime since 1.12
-USE = """# An ONNX text classifier
+USE = """# {title}
 
 Exported by Trainwright from a run's best model; its logits differ from torch's by at most {difference:.1e}.
 
@@ -33,13 +33,20 @@ from transformers import AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained(".")
 session = onnxruntime.InferenceSession("model.onnx")
-batch = tokenizer(["a text", "another"], padding=True, truncation=True, max_length={length}, return_tensors="np")
+batch = tokenizer({texts}, padding=True, truncation=True, max_length={length}, return_tensors="np")
 names = [one.name for one in session.get_inputs()]
 logits = session.run(["logits"], {{name: batch[name].astype(numpy.int64) for name in names}})[0]
-labels = {labels}
-print([labels[place] for place in logits.argmax(-1)])
+{reading}
 ```
 """
+READING = {  # how the outputs of each kind of label are read
+    "class": "labels = {labels}\nprint([labels[place] for place in logits.argmax(-1)])",
+    "rank": "labels = {labels}  # from the lowest on; each output says whether a text is above one of them\n"
+    "print([labels[place] for place in (logits > 0).sum(-1)])",
+    "set": "labels = {labels}\nlikely = 1 / (1 + numpy.exp(-logits)) >= {threshold}\n"
+    "print([[name for name, said in zip(labels, row) if said] for row in likely])",
+    "score": "print(logits[:, 0])",
+}
 
 
 @dataclass(frozen=True)
@@ -89,9 +96,18 @@ def export_onnx(run: RunFolder, target: Path) -> OnnxCheck:
             )
         predictor.tokenizer.save_pretrained(staging)
         predictor.model.config.save_pretrained(staging)
-        note = USE.format(difference=difference, length=predictor.max_length, labels=predictor.labels)
+        note = _note(predictor, difference, pair_column(run) is not None)
         (staging / "README.md").write_text(note, encoding="utf-8")
     return OnnxCheck(target, difference)
+
+
+def _note(predictor: Predictor, difference: float, pairs: bool) -> str:
+    """How the file is used, as code to paste."""
+    title = "An ONNX model for scores of texts" if predictor.kind == "score" else "An ONNX text classifier"
+    reading = READING[predictor.kind].format(labels=predictor.labels, threshold=predictor.threshold)
+    texts = '["a text", "another"], ["its second text", "that of the other"]' if pairs else '["a text", "another"]'
+    length = predictor.max_length
+    return USE.format(title=title, difference=difference, length=length, texts=texts, reading=reading)
 
 
 def compare(predictor: Predictor, file: Path) -> float:

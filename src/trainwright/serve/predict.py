@@ -1,4 +1,4 @@
-"""Predict with a run's model: texts in, labels and probabilities out, in the same order, memory flat in rows."""
+"""Predict with a run's model: texts or pairs in, labels or scores out, in the same order, memory flat in rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from trainwright.messages.text import _
 from trainwright.model import remote_code
 from trainwright.model.build import load_tokenizer
 from trainwright.model.locate import locate
+from trainwright.model.ranks import rank_of, rank_probabilities
 from trainwright.model.unpad import Unpadded, problem_of
 from trainwright.plan.cut import cut_by_tokens
+from trainwright.recipe.tasks import TASKS
 from trainwright.runs.folder import RunFolder
 from trainwright.serve.table import Table
 
@@ -31,16 +33,30 @@ DEFAULT_LENGTH = 512  # where neither run, tokenizer nor model name a limit
 Progress = Callable[[int, int], None]
 
 
+Item = str | tuple[str, str]  # a text, or a pair
+
+
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says of one text."""
+    """What the model says of one text or pair.
 
-    label: str
+    Attributes:
+        label: A label; a list of labels where a text has any number of them; a number where it has a score.
+        probabilities: Of each label; none for scores.
+    """
+
+    label: str | list[str] | float
     probabilities: dict[str, float]
 
     @property
-    def confidence(self) -> float:
-        return self.probabilities[self.label]
+    def confidence(self) -> float | None:
+        """Probability of the label; None where there is no single one."""
+        return self.probabilities[self.label] if isinstance(self.label, str) else None
+
+    def as_record(self) -> dict[str, Any]:
+        """``predicted``, and where there are such, ``confidence`` and ``probability``."""
+        record = {"predicted": self.label, "confidence": self.confidence, "probability": self.probabilities}
+        return {name: value for name, value in record.items() if value is not None and value != {}}
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,7 @@ class WrittenFile:
 
 
 class Predictor:
-    """A trained classifier, loaded once.
+    """A trained model with labels or scores of whole texts, loaded once.
 
     Args:
         folder: Model folder with tokenizer.
@@ -88,18 +104,23 @@ class Predictor:
             .eval()
         )
         config = self.model.config
-        self.labels = [config.id2label[number] for number in range(config.num_labels)]
+        learnt = getattr(config, "trainwright", None) or {}
+        self.kind = TASKS[learnt.get("task", "text-classification")].label
+        self.threshold = float(learnt.get("threshold", 0.5))
+        self.labels: list[str] = learnt.get("labels") or [
+            config.id2label[number] for number in range(config.num_labels)
+        ]
         limits = [max_length, found.max_length, _asked_limit(self.tokenizer)]
         self.max_length = min([limit for limit in limits if limit] or [DEFAULT_LENGTH])
         self.unpadded = None if problem_of(self.model) else Unpadded(self.model)
 
-    def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        """Predict some texts; the answers come in their order."""
+    def predict(self, texts: Sequence[Item]) -> list[Prediction]:
+        """Predict some texts or pairs; the answers come in their order."""
         return list(self.stream(texts))
 
-    def stream(self, texts: Iterable[str]) -> Iterator[Prediction]:
-        """Predict texts as they come, a chunk at a time."""
-        chunk: list[str] = []
+    def stream(self, texts: Iterable[Item]) -> Iterator[Prediction]:
+        """Predict texts or pairs as they come, a chunk at a time."""
+        chunk: list[Item] = []
         for text in texts:
             chunk.append(text)
             if len(chunk) == CHUNK:
@@ -108,9 +129,16 @@ class Predictor:
         if chunk:
             yield from self._chunk(chunk)
 
+    def columns(self) -> dict[str, list[str]]:
+        """What a prediction holds, and of which labels: predicted, and where there are such the others."""
+        if self.kind == "score":
+            return {"predicted": []}
+        confidence: dict[str, list[str]] = {} if self.kind == "set" else {"confidence": []}
+        return {"predicted": []} | confidence | {"probability": self.labels}
+
     @torch.inference_mode()
-    def _logits(self, rows: list[dict[str, list[int]]]) -> torch.Tensor:
-        """Packed where the model is exact that way, else padded; shape (rows, classes)."""
+    def _logits(self, rows: list[dict[str, Any]]) -> torch.Tensor:
+        """Packed where the model is exact that way, else padded; shape (rows, outputs)."""
         if self.unpadded is None:
             padded = self.tokenizer.pad(rows, return_tensors="pt").to(self.device)
             logits: torch.Tensor = self.model(**padded).logits
@@ -121,18 +149,39 @@ class Predictor:
             logits = self.model(**moved).logits
         return logits
 
-    def _chunk(self, texts: list[str]) -> Iterator[Prediction]:
-        # Half a surrogate pair is no character, and tokenizers take none: it is read as a question mark.
-        texts = [text.encode(errors="replace").decode() for text in texts]
-        rows = self.tokenizer(texts, truncation=True, max_length=self.max_length)["input_ids"]
-        probabilities = np.empty((len(texts), len(self.labels)), dtype=np.float32)
+    def _chunk(self, items: list[Item]) -> Iterator[Prediction]:
+        rows = self._rows(items)
+        outputs = np.empty((len(items), self.model.config.num_labels), dtype=np.float32)
         budget = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
-        for piece in cut_by_tokens([len(row) for row in rows], budget):
-            logits = self._logits([{"input_ids": rows[place]} for place in piece])
-            probabilities[piece] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
-        for row in probabilities:
-            named = {label: float(value) for label, value in zip(self.labels, row, strict=True)}
-            yield Prediction(self.labels[int(row.argmax())], named)
+        for piece in cut_by_tokens([len(row["input_ids"]) for row in rows], budget):
+            outputs[piece] = self._logits([rows[place] for place in piece]).float().cpu().numpy()
+        for output in outputs:
+            yield self._said(torch.from_numpy(output))
+
+    def _rows(self, items: list[Item]) -> list[dict[str, Any]]:
+        # Half a surrogate pair is no character, and tokenizers take none: it is read as a question mark.
+        pairs = [(item, None) if isinstance(item, str) else item for item in items]
+        firsts = [_readable(first) for first, _second in pairs]
+        seconds = [_readable(second) for _first, second in pairs if second is not None]
+        encoded = self.tokenizer(firsts, seconds or None, truncation=True, max_length=self.max_length)
+        names = ["input_ids", *(["token_type_ids"] if seconds and "token_type_ids" in encoded else [])]
+        return [{name: encoded[name][place] for name in names} for place in range(len(items))]
+
+    def _said(self, output: torch.Tensor) -> Prediction:
+        """The prediction of one row from the model's outputs, (outputs,)."""
+        if self.kind == "score":
+            return Prediction(float(output[0]), {})
+        if self.kind == "set":
+            probabilities = self._by_label(torch.sigmoid(output))
+            return Prediction([name for name in self.labels if probabilities[name] >= self.threshold], probabilities)
+        if self.kind == "rank":
+            place = int(rank_of(output[None])[0])
+            return Prediction(self.labels[place], self._by_label(rank_probabilities(output[None])[0]))
+        probabilities = self._by_label(torch.softmax(output, dim=-1))
+        return Prediction(self.labels[int(output.argmax())], probabilities)
+
+    def _by_label(self, values: torch.Tensor) -> dict[str, float]:
+        return dict(zip(self.labels, values.tolist(), strict=True))
 
 
 def predictor_of(folder: RunFolder) -> Predictor:
@@ -141,12 +190,26 @@ def predictor_of(folder: RunFolder) -> Predictor:
     return Predictor(folder.model, prepared.max_length if prepared else None)
 
 
-def predict_texts(folder: RunFolder, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Predict some texts: for each, predicted, confidence and the probability of every label."""
-    return [
-        {"predicted": one.label, "confidence": one.confidence, "probability": one.probabilities}
-        for one in predictor_of(folder).predict(texts)
-    ]
+def predict_texts(folder: RunFolder, texts: Sequence[Item]) -> list[dict[str, Any]]:
+    """Predict some texts or pairs: for each, predicted, and where there are such, confidence and probabilities.
+
+    Raises:
+        UserError: The run learnt from pairs and texts are given, or the other way round.
+    """
+    wants_pairs = pair_column(folder) is not None
+    if any(isinstance(text, str) == wants_pairs for text in texts):
+        text = _("The run {run} learnt from single texts, and pairs are given.")
+        if wants_pairs:
+            text = _("The run {run} learnt from pairs of texts, and single texts are given.")
+        way_out = _("Give each --text its --text-pair.") if wants_pairs else _("Leave --text-pair out.")
+        raise UserError(text.format(run=folder.id), way_out)
+    return [one.as_record() for one in predictor_of(folder).predict(texts)]
+
+
+def pair_column(folder: RunFolder) -> str | None:
+    """The column with the second texts that the run learnt from; None if it learnt from single texts."""
+    named = folder.resolved().get("data.text_pair")
+    return str(named.value) if named and named.value else None
 
 
 def predict_file(
@@ -159,7 +222,8 @@ def predict_file(
 ) -> WrittenFile:
     """Predict a CSV, TSV or JSONL file into a file of the same kind, row for row.
 
-    Every row is kept byte for byte; predicted, confidence and the probability of each label are added.
+    Every row is kept byte for byte; predicted and, where there are such, confidence and the probability of each label
+    are added.
 
     Args:
         target: By default ``NAME.predictions.ENDING`` beside the source.
@@ -175,7 +239,7 @@ def predict_file(
     target = target or source.with_name(f"{source.stem}.predictions{source.suffix}")
     _refuse_existing(source, target, force)
     named = folder.resolved().get("data.text")
-    table = Table(source, column or (str(named.value) if named else "text"))
+    table = Table(source, column or (str(named.value) if named else "text"), pair_column(folder))
     predictor = predictor_of(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -192,13 +256,13 @@ def _write_predictions(predictor: Predictor, table: Table, file: TextIO, progres
     """Write the table with predictions; returns the number of rows without text."""
     pieces = table.pieces()
     _text, head = next(pieces)
-    file.write(table.head_with_names(head, predictor.labels))
+    file.write(table.head_with_names(head, predictor.columns()))
     rows, ahead = tee(pieces)  # texts are read ahead of their rows, at most a chunk
     empty = 0
     predictions = predictor.stream(text for text, _lines in ahead)
     for done, ((text, lines), one) in enumerate(zip(rows, predictions, strict=True), 1):
-        file.write(table.row_with_prediction(lines, one.label, one.probabilities))
-        empty += not text.strip()
+        file.write(table.row_with_prediction(lines, one.as_record()))
+        empty += not all(part.strip() for part in ([text] if isinstance(text, str) else text))
         progress(done, table.rows)
     return empty
 
@@ -209,6 +273,10 @@ def _refuse_existing(source: Path, target: Path, force: bool) -> None:
         raise UserError(message, _("Choose another name with -o."))
     if target.exists() and not force:
         raise UserError(message, _("Choose another name with -o, or replace it with --force."))
+
+
+def _readable(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def _asked_limit(tokenizer: Any) -> int | None:

@@ -14,8 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.messages.text import _
+from trainwright.recipe.tasks import all_metrics, greater_is_better
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Follower
+from trainwright.runs.words import task_of
 from trainwright.terminal.console import discard_output
 from trainwright.units import (
     format_bytes,
@@ -59,7 +61,8 @@ class Seen:
             self.step_seconds = [*self.step_seconds[-9:], event["step_seconds"]]
         elif kind == "evaluate" and not event.get("rehearsal"):
             for name, value in event["metrics"].items():
-                if isinstance(value, float) and value > self.best.get(name, float("-inf")):
+                known = self.best.get(name)
+                if isinstance(value, float) and (known is None or (value > known) == greater_is_better(name)):
                     self.best[name] = value
         elif kind == "finding":
             self.messages.append(event["finding"]["message"])
@@ -150,7 +153,7 @@ class LiveView:
     def _numbers(self, log: dict[str, Any], step: int, total: int | None) -> Table:
         padding = 1 - log["real_tokens"] / log["padded_tokens"] if log["padded_tokens"] else None
         rate = log["real_tokens"] / (log["step_seconds"] * log["steps"]) if log["step_seconds"] else None
-        best = {name: self.seen.best[name] for name in ("macro_f1", "accuracy") if name in self.seen.best}
+        best = {name: self.seen.best[name] for name in task_of(self.folder).shown if name in self.seen.best}
         cells = [
             (_("step"), f"{format_count(step)}/{format_count(total)}"),
             (_("epoch"), format_number(log.get("epoch"), 3)),
@@ -232,7 +235,7 @@ class LiveView:
             discard_output()
 
 
-SCORES = ("macro_f1", "accuracy", "mcc", "loss")
+SCORES = all_metrics()
 
 
 def phase_name(phase: str) -> str:

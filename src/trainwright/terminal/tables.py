@@ -12,7 +12,7 @@ from rich.text import Text
 from trainwright.messages.text import _
 from trainwright.records import Finding
 from trainwright.runs.folder import RunFolder
-from trainwright.runs.words import next_steps, state_name
+from trainwright.runs.words import next_steps, state_name, task_of
 from trainwright.units import format_count, format_number, format_seconds
 
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
@@ -47,7 +47,7 @@ def run_summary(folder: RunFolder) -> RenderableType:
         parts.append(Text(status.because))
     for split in ("validation", "test"):
         if split in results:
-            parts.append(Text(scores_line(split, results[split])))
+            parts.append(Text(scores_line(split, results[split], task_of(folder).shown)))
     if results:
         line = _("{steps} steps in {time}; best at step {best}")
         parts.append(
@@ -78,15 +78,16 @@ def findings_list(findings: Sequence[Finding]) -> list[RenderableType]:
     return lines
 
 
-def scores_line(split: str, scores: dict[str, Any]) -> str:
-    """One split's scores in a line: value, half-width of its 95 % interval, and the majority baseline."""
+def scores_line(split: str, scores: dict[str, Any], shown: Sequence[str]) -> str:
+    """One split's scores in a line: value, half-width of its 95 % interval, and the baseline."""
     names = {"validation": _("validation"), "test": _("test")}
-    shown = ", ".join(
-        f"{name} {scores[name]:.4f} ± {scores['error'][name]:.4f} ({_('baseline')} {scores['baseline'][name]:.4f})"
-        for name in ("accuracy", "macro_f1")
+    words = ", ".join(
+        f"{name} {scores[name]:.4f} ± {scores['error'].get(name, float('nan')):.4f} "
+        f"({_('baseline')} {scores['baseline'][name]:.4f})"
+        for name in shown
     )
     return _("{split}, {rows} rows: {scores}").format(
-        split=names.get(split, split), rows=format_count(scores["rows"]), scores=shown
+        split=names.get(split, split), rows=format_count(scores["rows"]), scores=words
     )
 
 

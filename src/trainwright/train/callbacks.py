@@ -10,8 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-# Names of metrics as the recipe has them, and whether a greater value is better.
-GREATER_IS_BETTER = {"macro_f1": True, "accuracy": True, "mcc": True, "loss": False}
+from trainwright.recipe.tasks import greater_is_better
 
 
 class KeepBest(TrainerCallback):
@@ -19,7 +18,7 @@ class KeepBest(TrainerCallback):
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
-        self.greater = GREATER_IS_BETTER[metric]
+        self.greater = greater_is_better(metric)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
         value = (metrics or {}).get(f"eval_{self.metric}")

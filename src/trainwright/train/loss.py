@@ -52,9 +52,17 @@ def sum_class_weights(weights: torch.Tensor) -> Divisor:
 
 
 def cross_entropy(
-    logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None, smoothing: float, next_token: bool
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    weights: torch.Tensor | None,
+    smoothing: float,
+    next_token: bool,
+    focal_gamma: float = 0.0,
 ) -> torch.Tensor:
     """torch's mean cross-entropy over the labels other than -100, never in less than fp32.
+
+    With ``focal_gamma`` each label's loss is multiplied by (1 - p)^gamma, p being the probability of the right class
+    (Lin et al. 2017); the divisor stays the same, so a step falls apart as before.
 
     Args:
         logits: Shape (rows, classes) or (rows, tokens, classes).
@@ -62,11 +70,14 @@ def cross_entropy(
         weights: Weight of each class, shape (classes,), or None.
         smoothing: Share of the target that is spread over all classes.
         next_token: Each position predicts the label after it.
+        focal_gamma: 0 is plain cross-entropy. It goes without smoothing.
     """
     if next_token:
         logits, labels = logits[:, :-1], labels[:, 1:]
     flat = logits.reshape(-1, logits.shape[-1])
     flat = flat if flat.dtype == torch.float64 else flat.float()
+    if focal_gamma:
+        return _focal(flat, labels.reshape(-1), weights, focal_gamma)
     return nn.functional.cross_entropy(
         flat,
         labels.reshape(-1),
@@ -74,6 +85,35 @@ def cross_entropy(
         ignore_index=IGNORED_LABEL,
         label_smoothing=smoothing,
     )
+
+
+def _focal(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None, gamma: float) -> torch.Tensor:
+    kept = labels.ne(IGNORED_LABEL)
+    right = logits[kept].log_softmax(dim=-1).gather(1, labels[kept].unsqueeze(1)).squeeze(1)
+    weight = torch.ones_like(right) if weights is None else weights.to(right)[labels[kept]]
+    return -(weight * (1 - right.exp()).clamp(min=0) ** gamma * right).sum() / weight.sum()
+
+
+def binary_cross_entropy(
+    logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None, focal_gamma: float = 0.0
+) -> torch.Tensor:
+    """The mean over rows and labels of the cross-entropy of each label for itself, never in less than fp32.
+
+    Args:
+        logits: Shape (rows, labels).
+        labels: 0 or 1, the same shape.
+        weights: Weight of each label where a row has it, shape (labels,), or None.
+        focal_gamma: As in :func:`cross_entropy`, p being the probability of what is true of the label.
+    """
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    labels = labels.to(logits)
+    losses = nn.functional.binary_cross_entropy_with_logits(
+        logits, labels, pos_weight=weights.to(logits) if weights is not None else None, reduction="none"
+    )
+    if focal_gamma:
+        wrong = torch.sigmoid(torch.where(labels > 0, -logits, logits))  # 1 - p, without cancellation
+        losses = losses * wrong**focal_gamma
+    return losses.mean()
 
 
 def couples_examples(model: nn.Module) -> str | None:

@@ -26,7 +26,7 @@ from trainwright.train.seeds import shuffled
 
 if TYPE_CHECKING:
     from trainwright.train.callbacks import StopRequests
-    from trainwright.train.tasks import TextClassification
+    from trainwright.train.tasks import Task
     from trainwright.train.trainer import Trainer
 
 MOST_SECONDS = 120.0
@@ -74,7 +74,7 @@ def rehearse(
     folder: RunFolder,
     recipe: Recipe,
     plan: Plan,
-    task: TextClassification,
+    task: Task,
     journal: Journal,
     make_trainer: Callable[..., Trainer],
     stop: StopRequests,
@@ -132,9 +132,7 @@ def measured(journal: Journal) -> float | None:
     return sum(event["real_tokens"] for event in logs) / seconds if seconds > 0 else None
 
 
-def predicted_seconds(
-    task: TextClassification, plan: Plan, batch: int, tokens_per_second: float | None
-) -> float | None:
+def predicted_seconds(task: Task, plan: Plan, batch: int, tokens_per_second: float | None) -> float | None:
     """Seconds that the steps of the whole training will take, from the rows' real tokens; None if unknown."""
     if not tokens_per_second:
         return None
@@ -142,7 +140,7 @@ def predicted_seconds(
     return plan.steps * batch * (train.tokens / train.rows) / tokens_per_second
 
 
-def _evaluate_and_reload(task: TextClassification, trainer: Trainer, place: Any) -> None:
+def _evaluate_and_reload(task: Task, trainer: Trainer, place: Any) -> None:
     rows = task.rows("validation") or task.rows("train")
     assert rows is not None
     places = longest_first(rows.lengths, min(len(rows), EVALUATED_ROWS), EVALUATED_ROWS // 4, 0)

@@ -45,6 +45,7 @@ class ExactStep(transformers.Trainer):
     tokens_per_micro_batch: int | None
     padding: Literal["auto", "padded"]
     class_weights: torch.Tensor | None
+    focal_gamma: float
     counter: StepCounter
     recovery: Recovery
     batches: PaddedBatches | PackedBatches
@@ -135,17 +136,23 @@ class ExactStep(transformers.Trainer):
     def compute_loss(
         self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The mean loss of a batch: the model's own, or cross-entropy with class weights and label smoothing."""
-        if (self.class_weights is None and self.label_smoother is None) or self.compute_loss_func is not None:
+        """The mean loss of a batch: the model's own, or cross-entropy with weights, smoothing or focus."""
+        own = self.class_weights is None and self.label_smoother is None and not self.focal_gamma
+        if own or self.compute_loss_func is not None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         outputs = model(**{name: value for name, value in inputs.items() if name != "labels"})
-        value = loss.cross_entropy(
-            outputs["logits"] if isinstance(outputs, Mapping) else outputs[0],
-            inputs["labels"],
-            self.class_weights,
-            self.args.label_smoothing_factor,
-            next_token=self._predicts_next_token(),
-        )
+        logits = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
+        if self._labels_are_sets():
+            value = loss.binary_cross_entropy(logits, inputs["labels"], self.class_weights, self.focal_gamma)
+        else:
+            value = loss.cross_entropy(
+                logits,
+                inputs["labels"],
+                self.class_weights,
+                self.args.label_smoothing_factor,
+                next_token=self._predicts_next_token(),
+                focal_gamma=self.focal_gamma,
+            )
         return (value, outputs) if return_outputs else value
 
     def _micro_loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
@@ -161,7 +168,7 @@ class ExactStep(transformers.Trainer):
         if coupled:
             self._refuse_cutting(f"layer {coupled} mixes the examples of a batch")
             return loss.count_examples
-        if self.class_weights is not None:
+        if self.class_weights is not None and not self._labels_are_sets():
             return loss.sum_class_weights(self.class_weights)
         if self._loss_is_known():
             return loss.count_shifted_labels if self._predicts_next_token() else loss.count_labels
@@ -192,6 +199,10 @@ class ExactStep(transformers.Trainer):
         own = type(self).compute_loss is ExactStep.compute_loss and self.compute_loss_func is None
         model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
         return own and type(model).__module__.startswith("transformers.models.")
+
+    def _labels_are_sets(self) -> bool:
+        """Whether each output stands for a label of its own that a row has or has not."""
+        return getattr(self.model.config, "problem_type", None) == "multi_label_classification"
 
     def _predicts_next_token(self) -> bool:
         from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

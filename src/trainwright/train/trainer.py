@@ -48,8 +48,10 @@ class Trainer(ExactStep, StepLoaders):
             micro-batch would have held, and no more than suits the device.
         padding: ``auto`` runs rows packed, without padding, where the model is exact that way; ``padded`` never does.
         layerwise_lr_decay: Factor of the learning rate from one layer to the one below it; 1.0 is the same for all.
-        class_weights: Weight of each class in the loss, shape (classes,); for single-label classification.
-        meter: Streaming metrics (see ``metrics.Meter``) in place of ``compute_metrics``.
+        class_weights: Weight of each class in the loss, shape (classes,); for sets of labels, of each label where a row
+            has it.
+        focal_gamma: Power of the focal loss (Lin et al. 2017); 0 is plain cross-entropy.
+        meter: The scores of a task (see ``meters.Meter``) in place of ``compute_metrics``.
         run_folder: Where journal and status go; ``output_dir`` by default.
 
     Raises:
@@ -66,6 +68,7 @@ class Trainer(ExactStep, StepLoaders):
         padding: Literal["auto", "padded"] = "auto",
         layerwise_lr_decay: float = 1.0,
         class_weights: list[float] | None = None,
+        focal_gamma: float = 0.0,
         meter: Any = None,
         run_folder: RunFolder | None = None,
         **named: Any,
@@ -77,6 +80,7 @@ class Trainer(ExactStep, StepLoaders):
         self.padding = padding
         self.layerwise_lr_decay = layerwise_lr_decay
         self.class_weights = torch.tensor(class_weights, dtype=torch.float64) if class_weights is not None else None
+        self.focal_gamma = focal_gamma
         self.meter = meter
         self.counter = StepCounter()
         self.recovery = Recovery(self)

@@ -20,12 +20,12 @@ from trainwright.messages.text import _
 from trainwright.model.locate import model_of
 from trainwright.recipe.load import recipe_from_values
 from trainwright.recipe.schema import Recipe
+from trainwright.recipe.tasks import greater_is_better
 from trainwright.records import Plan
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
 from trainwright.train import checkpoint
 from trainwright.train.callbacks import (
-    GREATER_IS_BETTER,
     KeepBest,
     StopRequests,
     StopWhenOrphaned,
@@ -33,7 +33,7 @@ from trainwright.train.callbacks import (
 from trainwright.train.probe import probe
 from trainwright.train.recorder import gpu_bytes, peak_resident_bytes
 from trainwright.train.rehearsal import rehearse
-from trainwright.train.tasks import TextClassification
+from trainwright.train.tasks import Task
 from trainwright.train.trainer import Trainer
 
 
@@ -76,7 +76,7 @@ def run(folder: RunFolder, journal: Journal) -> None:
     finish(folder, recipe, plan, task, trainer, journal, time.monotonic() - began, rehearsed)
 
 
-def _probed(folder: RunFolder, recipe: Recipe, plan: Plan, task: TextClassification, journal: Journal) -> Plan:
+def _probed(folder: RunFolder, recipe: Recipe, plan: Plan, task: Task, journal: Journal) -> Plan:
     """The plan with the micro-batches that timed steps chose; see :mod:`trainwright.train.probe`."""
     ours = folder.resolved()["run.tokens_per_micro_batch"].origin == "chosen"
 
@@ -86,20 +86,20 @@ def _probed(folder: RunFolder, recipe: Recipe, plan: Plan, task: TextClassificat
     return probe(folder, plan, journal, make, ours)
 
 
-def open_task(folder: RunFolder) -> tuple[Recipe, Plan, TextClassification]:
+def open_task(folder: RunFolder) -> tuple[Recipe, Plan, Task]:
     """What a prepared and planned run folder asks for."""
     recipe = recipe_from_values(folder.resolved())
     plan, prepared = folder.plan(), folder.prepared()
     if plan is None or prepared is None:
         raise GaveUp(f"{folder.path} has no plan and no prepared data")
-    return recipe, plan, TextClassification(recipe, prepared, model_of(folder).folder)
+    return recipe, plan, Task(recipe, prepared, model_of(folder).folder)
 
 
 def make_trainer(
     folder: RunFolder,
     recipe: Recipe,
     plan: Plan,
-    task: TextClassification,
+    task: Task,
     journal: Journal,
     output: Path | None = None,
     **changed: Any,
@@ -135,7 +135,7 @@ def make_trainer(
         "eval_strategy": "steps" if task.rows("validation") else "no",
         "eval_steps": plan.eval_steps,
         "metric_for_best_model": learn.metric_for_best_model if task.rows("validation") else None,
-        "greater_is_better": GREATER_IS_BETTER[learn.metric_for_best_model],
+        "greater_is_better": greater_is_better(learn.metric_for_best_model),
         "dataloader_num_workers": int(recipe.run.dataloader_num_workers),
         "report_to": recipe.run.report_to,
         "restore_callback_states_from_checkpoint": True,
@@ -159,6 +159,7 @@ def make_trainer(
         padding="padded" if recipe.run.batches == "padded" else "auto",
         layerwise_lr_decay=learn.layerwise_lr_decay,
         class_weights=task.class_weights(),
+        focal_gamma=learn.focal_gamma,
         meter=meter,
         run_folder=folder,
     )
@@ -188,7 +189,7 @@ def finish(
     folder: RunFolder,
     recipe: Recipe,
     plan: Plan,
-    task: TextClassification,
+    task: Task,
     trainer: Trainer,
     journal: Journal,
     seconds: float,
@@ -216,7 +217,8 @@ def finish(
         if rows is not None:
             trainer.meter.watch(split, rows)
             metrics = trainer.evaluate(rows, metric_key_prefix=split)  # type: ignore[arg-type]
-            results[split] = task.scores(trainer.meter, metrics.get(f"{split}_loss"))
+            results[split] = trainer.meter.scores(metrics.get(f"{split}_loss"))
+    trainer.model.config.trainwright |= trainer.meter.learnt()
     save_model(folder, trainer)
     folder.write_results(results)
     folder.set_status(step=trainer.state.global_step, epoch=trainer.state.epoch)

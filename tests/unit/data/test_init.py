@@ -65,7 +65,13 @@ def test_the_recipe_loads(write_table, tmp_path, many_reviews):
     assert loaded.notes == []
 
 
-def test_scores_in_place_of_classes_are_refused(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "good", "label": 0.25}\n')
-    with pytest.raises(DataError, match=r"line 1: the label 0\.25 is a score"):
-        make_recipe(tmp_path / "a.jsonl", None)
+def test_scores_lists_and_pairs_are_seen_and_the_task_follows(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "good", "label": 0.25}\n{"text": "bad", "label": 1}\n')
+    recipe = yaml.safe_load(make_recipe(tmp_path / "a.jsonl", None).text)
+    assert (recipe["task"], "text_pair" in recipe["data"]) == ("regression", False)
+    (tmp_path / "b.jsonl").write_text('{"premise": "a", "hypothesis": "b", "labels": ["x", "y"]}\n' * 2)
+    made = make_recipe(tmp_path / "b.jsonl", None)
+    recipe = yaml.safe_load(made.text)
+    assert (recipe["task"], recipe["data"]["label"]) == ("multi-label", "labels")
+    assert (recipe["data"]["text"], recipe["data"]["text_pair"]) == ("premise", "hypothesis")
+    assert "Task: multi-label, since the labels are lists." in made.guesses

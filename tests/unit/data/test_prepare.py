@@ -20,9 +20,9 @@ def quiet(done, total, unit):
     pass
 
 
-def rows_of(preparation, split="train"):
+def rows_of(preparation, split="train", kind="class"):
     prepared = preparation.prepared
-    return TokenRows(Path(prepared.folder), prepared.splits[split], prepared)
+    return TokenRows(Path(prepared.folder), prepared.splits[split], prepared, kind)
 
 
 @pytest.fixture
@@ -341,3 +341,65 @@ def test_repeats_of_a_real_set_agree_with_a_count_in_plain_python(shared_data, r
     shared = [row for row in rows["test"] if row["text"] in texts]
     assert facts["test"]["overlap"]["rows"] == len(shared) > 400
     assert facts["test"]["overlap"]["other_label"] == sum((row["text"], row["label"]) not in known for row in shared)
+
+
+@pytest.mark.parametrize("family", ["word_pieces", "byte_pairs"])
+def test_pairs_are_cut_and_joined_as_the_tokenizer_does_it_at_any_length(
+    family, request, tmp_path, write_table, request_data
+):
+    from transformers import AutoTokenizer
+
+    folder = request.getfixturevalue(family)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    draw = random.Random(1)
+    words = ["the", "good", "bad", "film", "你好", "3.5"]
+    pairs = [[" ".join(draw.choices(words, k=draw.randrange(1, 20))) for _side in range(2)] for _row in range(300)]
+    table = [(*pair, "ab"[place % 2]) for place, pair in enumerate(pairs)]
+    file = write_table("pairs.csv", table, header=("premise", "hypothesis", "label"))
+    for length in (8, 9, 16, 17, 64, 512):
+        changes = {"model_folder": str(folder), "max_length": length, "text": "premise", "text_pair": "hypothesis"}
+        rows = rows_of(prepare(request_data(file, **changes), tmp_path / "cache", quiet))
+        expected = [tokenizer(*pair, truncation=True, max_length=length) for pair in pairs]
+        assert [rows[n]["input_ids"] for n in range(300)] == [one["input_ids"] for one in expected]
+        assert rows.lengths.tolist() == [len(one["input_ids"]) for one in expected]
+        if "token_type_ids" in tokenizer.model_input_names:
+            assert [rows[n]["token_type_ids"] for n in range(300)] == [one["token_type_ids"] for one in expected]
+    assert rows.text(0) == "\n".join(pairs[0])
+
+
+def test_equal_pairs_are_duplicates_and_equal_first_texts_alone_are_none(made, write_table, request_data):
+    table = [("a", "b", "x"), ("a", "c", "y"), ("a", "b", "x"), ("ab", "", "y"), ("d", "e", "y")]
+    file = write_table("pairs.csv", table, header=("one", "two", "label"))
+    facts = made(request_data(file, text="one", text_pair="two")).audit.facts["train"]
+    assert facts["duplicates"]["rows"] == 1
+    assert facts["empty"] == {"count": 1, "lines": [5]}
+
+
+def test_another_pair_column_or_task_is_prepared_anew(made, write_table, request_data):
+    table = [("a", "b", "c", "1"), ("d", "e", "f", "2")]
+    file = write_table("pairs.csv", table, header=("one", "two", "three", "label"))
+    made(request_data(file, text="one", text_pair="two"))
+    assert made(request_data(file, text="one", text_pair="two")).prepared.cached
+    assert not made(request_data(file, text="one", text_pair="three")).prepared.cached
+    assert not made(request_data(file, text="one", text_pair="two", task="regression")).prepared.cached
+
+
+def test_sets_scores_and_ranks_are_read_as_the_loss_takes_them(made, tmp_path, request_data):
+    path = tmp_path / "rows.jsonl"
+    rows = [{"text": f"a {n}", "tags": ["b", "a"][: n % 3], "score": n / 4, "stars": n % 3 + 1} for n in range(6)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    sets = made(request_data(path, label="tags", task="multi-label"))
+    assert sets.prepared.labels == ["a", "b"]
+    assert sets.prepared.label_rows["train"] == [2, 4]
+    found = [row["labels"].tolist() for row in rows_of(sets, kind="set").__getitems__(range(6))]
+    assert found == [[0, 0], [0, 1], [1, 1]] * 2
+    scores = rows_of(made(request_data(path, label="score", task="regression")), kind="score")
+    assert [scores[n]["labels"] for n in range(6)] == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]
+    ranks = rows_of(made(request_data(path, label="stars", task="ordinal")), kind="rank")
+    assert [ranks[n]["labels"] for n in range(3)] == [[0, 0], [1, 0], [1, 1]]
+
+
+def test_scores_that_are_all_alike_are_refused(made, write_table, request_data):
+    file = write_table("a.csv", [("a", "0.5"), ("b", "0.50")])
+    with pytest.raises(DataError, match=r"every row has the same score \(0\.5\)"):
+        made(request_data(file, task="regression"))

@@ -10,7 +10,7 @@ from transformers import BertForSequenceClassification, BertModel
 
 from trainwright.errors import ModelError
 from trainwright.model import check
-from trainwright.model.build import build_classifier, load_tokenizer
+from trainwright.model.build import Head, build_model, load_tokenizer
 from trainwright.model.check import check_folder, head_finding, padding_finding, position_limit, tokenizer_size
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
@@ -100,7 +100,7 @@ def test_weights_in_a_pickle_are_read_by_a_torch_that_can_do_so_safely(folder, t
     torch.save(weights, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     check_folder(folder, "")
-    model = build_classifier(folder, ["a", "b"], None, 0)
+    model = build_model(folder, Head.of_classes(["a", "b"]), None, 0)
     assert torch.equal(model.bert.embeddings.word_embeddings.weight, weights["embeddings.word_embeddings.weight"])
 
 
@@ -115,7 +115,7 @@ def test_a_pickle_that_holds_more_than_weights_is_never_run(folder, capsys):
     torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="more than weights"):
-        build_classifier(folder, ["a", "b"], None, 0)
+        build_model(folder, Head.of_classes(["a", "b"]), None, 0)
     assert capsys.readouterr().out == ""
 
 
@@ -154,7 +154,7 @@ def test_a_head_of_another_size_is_said_to_be_drawn_anew_and_is(tiny_bert, tmp_p
     said = head_finding(found, ["good", "bad"])
     assert said.id == "model.head-size"
     assert "3 classes and the data has 2" in said.message
-    built = build_classifier(found.folder, ["good", "bad"], None, 0)
+    built = build_model(found.folder, Head.of_classes(["good", "bad"]), None, 0)
     assert built.classifier.weight.shape == (2, 32)
     assert torch.equal(built.bert.pooler.dense.weight, model.bert.pooler.dense.weight)
 
@@ -165,7 +165,7 @@ def test_a_head_of_the_same_size_is_kept_and_its_names_are_compared(tiny_bert, t
     order = head_finding(found, ["bad", "good"])
     assert (order.id, order.change) == ("model.head-order", {"data.labels": ["good", "bad"]})
     assert head_finding(found, ["up", "down"]).id == "model.head-names"
-    built = build_classifier(found.folder, ["up", "down"], None, 0)
+    built = build_model(found.folder, Head.of_classes(["up", "down"]), None, 0)
     assert torch.equal(built.classifier.weight, model.classifier.weight)
 
 
@@ -190,7 +190,7 @@ def test_a_missing_token_for_padding_is_said_and_the_end_token_takes_its_place_i
     assert "its end token [SEP]" in end.message
     separator = load_tokenizer(folder).convert_tokens_to_ids("[SEP]")
     assert load_tokenizer(folder).pad_token_id == separator
-    assert build_classifier(folder, ["a", "b"], None, 0).config.pad_token_id == separator
+    assert build_model(folder, Head.of_classes(["a", "b"]), None, 0).config.pad_token_id == separator
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 64}')
     assert padding_finding(check_folder(folder, "")).evidence == {"pad_token": "3"}  # GPT-2 names its tokens nowhere
 
@@ -209,13 +209,13 @@ def test_code_beside_a_known_model_is_not_run(folder):
         folder / "config.json",
         auto_map=dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForSequenceClassification"), "modeling_x.X"),
     )
-    assert type(build_classifier(folder, ["a", "b"], None, 0)).__name__ == "BertForSequenceClassification"
+    assert type(build_model(folder, Head.of_classes(["a", "b"]), None, 0)).__name__ == "BertForSequenceClassification"
 
 
 def test_an_architecture_that_cannot_classify_text_is_refused(folder):
     change(folder / "config.json", model_type="vit", architectures=["ViTModel"])
-    with pytest.raises(ModelError, match="cannot be used for text classification"):
-        build_classifier(folder, ["a", "b"], None, 0)
+    with pytest.raises(ModelError, match="cannot be used as a model for SequenceClassification"):
+        build_model(folder, Head.of_classes(["a", "b"]), None, 0)
 
 
 @pytest.mark.parametrize(

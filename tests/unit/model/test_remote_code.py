@@ -8,7 +8,7 @@ import torch
 
 from trainwright.errors import ModelError
 from trainwright.model import remote_code
-from trainwright.model.build import build_classifier
+from trainwright.model.build import Head, build_model
 from trainwright.model.check import check_folder
 from trainwright.model.hub_files import RemoteFile, needed
 
@@ -44,14 +44,14 @@ def test_it_is_refused_before_anything_is_loaded_and_the_way_out_is_on_the_comma
     with pytest.raises(ModelError, match="--trust-remote-code"):
         check_folder(folder, "")
     with pytest.raises(ModelError, match="cannot be used"):
-        build_classifier(folder, ["a", "b"], None, 0)
+        build_model(folder, Head.of_classes(["a", "b"]), None, 0)
     assert not (tmp_path / "it-ran").exists()
 
 
 def test_it_runs_where_the_command_line_said_so(folder, tmp_path):
     remote_code.allow()
     check_folder(folder, "")
-    model = build_classifier(folder, ["a", "b"], None, 0)
+    model = build_model(folder, Head.of_classes(["a", "b"]), None, 0)
     assert type(model).__name__ == "OwnForSequenceClassification"
     assert model(torch.tensor([[2, 9, 3]])).logits.shape == (1, 2)
     assert (tmp_path / "it-ran").exists()

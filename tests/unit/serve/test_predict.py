@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from trainwright.errors import DataError, ModelError, UserError
-from trainwright.model.build import build_classifier, load_tokenizer
+from trainwright.model.build import Head, build_model, load_tokenizer
 from trainwright.records import Choice
 from trainwright.runs.folder import RunFolder
 from trainwright.serve import predict
@@ -21,7 +21,7 @@ TEXTS = ["the lamp was superb", "", "a kettle that is simply awful and awful and
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, tiny_bert):
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
-    model = build_classifier(tiny_bert, LABELS, None, seed=1)
+    model = build_model(tiny_bert, Head.of_classes(LABELS), None, seed=1)
     model.save_pretrained(folder.model)
     load_tokenizer(tiny_bert).save_pretrained(folder.model)
     folder.set_status(state="finished")

@@ -6,10 +6,18 @@ from trainwright.errors import DataError
 from trainwright.serve.table import Table
 
 LABELS = ["=bad", "好"]
-SURELY_BAD = ("=bad", {"=bad": 0.9, "好": 0.1})
+SURELY_BAD = {"predicted": "=bad", "confidence": 0.9, "probability": {"=bad": 0.9, "好": 0.1}}
 NAMES = "predicted,confidence,probability_=bad,probability_好"
 CELLS = "'=bad,0.900000,0.900000,0.100000"
 KEYS = '"predicted": "=bad", "confidence": 0.9, "probability": {"=bad": 0.9, "好": 0.1}'
+
+
+def columns(labels):
+    return {"predicted": [], "confidence": [], "probability": labels}
+
+
+def record(label):
+    return {"predicted": label, "confidence": 1.0, "probability": {label: 1.0}}
 
 
 def written(path, column="review"):
@@ -17,8 +25,8 @@ def written(path, column="review"):
     table = Table(path, column)
     (_text, head), *rows = table.pieces()
     assert len(rows) == table.rows
-    lines = [table.row_with_prediction(lines, *SURELY_BAD) for _text, lines in rows]
-    return table.head_with_names(head, LABELS) + "".join(lines)
+    lines = [table.row_with_prediction(lines, SURELY_BAD) for _text, lines in rows]
+    return table.head_with_names(head, columns(LABELS)) + "".join(lines)
 
 
 def texts(path):
@@ -61,8 +69,8 @@ def test_added_cells_are_quoted_where_they_must_be(tmp_path):
     path = tmp_path / "new.csv"
     path.write_text("review\nx\n")
     table = Table(path, "review")
-    assert table.head_with_names("review\n", ["a,b"]) == 'review,predicted,confidence,"probability_a,b"\n'
-    assert table.row_with_prediction("x\n", 'a"b', {'a"b': 1.0}) == 'x,"a""b",1.000000,1.000000\n'
+    assert table.head_with_names("review\n", columns(["a,b"])) == 'review,predicted,confidence,"probability_a,b"\n'
+    assert table.row_with_prediction("x\n", record('a"b')) == 'x,"a""b",1.000000,1.000000\n'
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
@@ -70,7 +78,7 @@ def test_a_label_that_begins_a_formula_is_disarmed(tmp_path, sign):
     path = tmp_path / "new.csv"
     path.write_text("review\nx\n")
     label = f"{sign}1"
-    assert f"'{label}" in Table(path, "review").row_with_prediction("x\n", label, {label: 1.0})
+    assert f"'{label}" in Table(path, "review").row_with_prediction("x\n", record(label))
 
 
 def test_rows_of_json_are_json_again(tmp_path):

@@ -53,7 +53,7 @@ def padded(rows, pad=0):
     ids = torch.tensor([row["input_ids"] + [pad] * (width - len(row["input_ids"])) for row in rows])
     mask = torch.tensor([[1] * len(row["input_ids"]) + [0] * (width - len(row["input_ids"])) for row in rows])
     labels = [row["labels"] for row in rows]
-    if isinstance(labels[0], list):
+    if isinstance(labels[0], list) and not isinstance(labels[0][0], float):
         labels = [one + [-100] * (width - len(one)) for one in labels]
     return ids, mask, torch.tensor(labels)
 
@@ -175,6 +175,46 @@ def test_class_weights_divide_by_the_weights_of_the_targets(tmp_path, budget, sm
         tmp_path, make_model("text"), rows, budget, class_weights=weights, label_smoothing_factor=smoothing
     )
     assert_same(seen, hand_loop(make_model("text"), rows, loss))
+
+
+@pytest.mark.parametrize("budget", [EVERYTHING, 64, 1])
+@pytest.mark.parametrize("weights", [None, [0.2, 1.0, 3.5]])
+def test_focal_loss_is_that_of_the_paper_over_the_weights_of_the_targets(tmp_path, budget, weights):
+    def loss(model, ids, mask, labels):
+        right = torch.softmax(logits(model, ids, mask), dim=-1)[range(len(labels)), labels]
+        weight = torch.tensor(weights or [1.0] * CLASSES, dtype=torch.float64)[labels]
+        return -(weight * (1 - right) ** 2 * torch.log(right)).sum() / weight.sum()
+
+    rows = ragged_rows("text")
+    seen = trainer_steps(tmp_path, make_model("text"), rows, budget, class_weights=weights, focal_gamma=2.0)
+    assert_same(seen, hand_loop(make_model("text"), rows, loss))
+
+
+@pytest.mark.parametrize("budget", [EVERYTHING, 64, 1])
+@pytest.mark.parametrize(("weights", "gamma"), [(None, 0.0), ([0.5, 1.0, 4.0], 0.0), (None, 2.0), ([0.5, 1, 4], 2.0)])
+def test_sets_of_labels_are_learnt_label_by_label(tmp_path, budget, weights, gamma):
+    rng = random.Random(5)
+    rows = [
+        row | {"labels": torch.tensor([float(rng.random() < 0.4) for _ in range(CLASSES)], dtype=torch.float64)}
+        for row in ragged_rows("text")
+    ]
+
+    def loss(model, ids, mask, labels):
+        labels = labels.double()
+        likely = torch.sigmoid(logits(model, ids, mask))
+        weight = torch.tensor(weights or [1.0] * CLASSES, dtype=torch.float64)
+        there = -weight * labels * (1 - likely) ** gamma * torch.log(likely)
+        absent = -(1 - labels) * likely**gamma * torch.log(1 - likely)
+        return (there + absent).mean()
+
+    def model():
+        made = make_model("text")
+        made.config.problem_type = "multi_label_classification"
+        return made
+
+    seen = trainer_steps(tmp_path, model(), rows, budget, class_weights=weights, focal_gamma=gamma)
+    as_lists = [row | {"labels": row["labels"].tolist()} for row in rows]
+    assert_same(seen, hand_loop(model(), as_lists, loss))
 
 
 @pytest.mark.parametrize("task", ["text", "token"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.model.build import build_classifier
+from trainwright.model.build import Head, build_model
 from trainwright.model.check import EMBEDDINGS, HEADS, weight_shapes
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
@@ -50,7 +50,7 @@ def test_head_and_embedding_are_found_by_their_names_in_the_weights(family, tmp_
     assert [shape[0] for name, shape in shapes.items() if name in HEADS] == [families.CLASSES]
     for file in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / file).write_bytes((tiny_bert / file).read_bytes())
-    built = build_classifier(tmp_path, ["a", "b"], 0.0, 0)  # as a recipe's run builds it, with another head
+    built = build_model(tmp_path, Head.of_classes(["a", "b"]), 0.0, 0)  # as a recipe's run builds it, with another head
     assert built.config.num_labels == 2
     assert built.config.pad_token_id is not None
 

@@ -3,7 +3,7 @@ import pytest
 from trainwright.errors import RecipeError
 from trainwright.recipe.load import load_recipe
 from trainwright.records import Prepared
-from trainwright.train.tasks import TextClassification
+from trainwright.train.tasks import Task
 from trainwright.train.worker import arguments_of
 
 
@@ -14,7 +14,7 @@ def task(tmp_path):
         path.write_text("model: x\ndata: {train: a.csv}\n")
         rows = {"train": [60, 30, 10]}
         prepared = Prepared("c", "k", False, "", {}, ["a", "b", "c"], 128, [1], [2], 0, {}, rows)
-        return TextClassification(load_recipe(path, sets).recipe, prepared, tmp_path)
+        return Task(load_recipe(path, sets).recipe, prepared, tmp_path)
 
     return make
 
