@@ -29,12 +29,12 @@ from trainwright.model.locate import comes_from_hub, model_of, source_here
 from trainwright.model.unpad import choose_batches
 from trainwright.plan.choose import make_plan
 from trainwright.recipe.load import LoadedRecipe, choose, load_recipe, recipe_from_values
+from trainwright.recipe.tasks import task_of
 from trainwright.records import Machine, read_json, write_json
 from trainwright.runs import folder as runs
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
 from trainwright.runs.lock import owned
-from trainwright.runs.words import task_of
 
 # Shows a run while it goes on; made by whoever calls, since faces stand above the flow.
 Watch = Callable[[RunFolder], AbstractContextManager[Observer]]
@@ -160,7 +160,7 @@ def note_model(folder: RunFolder, model: LocalModel) -> None:
     prepared = folder.prepared()
     assert prepared is not None
     found = [padding_finding(model)]
-    if task_of(folder).label in ("class", "set"):  # the others have outputs of their own
+    if task_of(folder.resolved()).label in ("class", "set"):  # the others have outputs of their own
         found.append(head_finding(model, prepared.labels))
     journal = Journal(folder.journal, "watcher")
     for finding in found:
@@ -194,7 +194,7 @@ def write_plan(folder: RunFolder, model: LocalModel) -> None:
     assert prepared is not None
     assert machine is not None
     values = folder.resolved()
-    label_of = task_of(folder).label_of
+    label_of = task_of(folder.resolved()).label_of
     batches = choose_batches(model.config["model_type"], label_of, model.config.get("classifier_pooling", "cls"))
     plan, values = make_plan(values, prepared, machine, batches)
     folder.write_plan(plan)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from trainwright.records import Choice
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,9 @@ def metrics_of(task: str) -> tuple[str, ...]:
 def all_metrics() -> tuple[str, ...]:
     """The scores of all tasks, each once."""
     return tuple(dict.fromkeys(metric for task in TASKS for metric in metrics_of(task)))
+
+
+def task_of(values: Mapping[str, Choice]) -> TaskKind:
+    """The task of a recipe's values by dotted name; text classification where they do not say."""
+    named = values.get("task")
+    return TASKS[str(named.value) if named else "text-classification"]

@@ -12,11 +12,11 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trainwright.messages.text import _, current_language, use_language
-from trainwright.recipe.tasks import TaskKind
+from trainwright.recipe.tasks import TaskKind, task_of
 from trainwright.report import charts, words
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import read_events, steps_of
-from trainwright.runs.words import metric_name, next_steps, state_name, task_of
+from trainwright.runs.words import metric_name, next_steps, state_name
 from trainwright.units import (
     format_bytes,
     format_count,
@@ -60,7 +60,7 @@ def context(folder: RunFolder) -> dict[str, Any]:
     logs = steps_of(events, "log")
     audit, prepared = folder.audit(), folder.prepared()
     classes = len(scores.get("per_class", [])) if scores else 0
-    values, kind = folder.resolved(), task_of(folder)
+    values, kind = folder.resolved(), task_of(folder.resolved())
     return {
         "folder": folder,
         "language": "zh-CN" if current_language() == "zh" else "en",
@@ -121,7 +121,7 @@ def _environment() -> Environment:
 def _tiles(folder: RunFolder, results: dict[str, Any], logs: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
     """Key numbers: name, value, and a word on it."""
     scores = results.get("validation")
-    for name in task_of(folder).shown:
+    for name in task_of(folder.resolved()).shown:
         if scores:
             note = _("± {error:.3f}, baseline {baseline:.3f}").format(
                 error=scores["error"].get(name, float("nan")), baseline=scores["baseline"][name]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainwright.messages.text import _
-from trainwright.recipe.tasks import TaskKind, greater_is_better
+from trainwright.recipe.tasks import TaskKind, greater_is_better, task_of
 from trainwright.runs.folder import RunFolder
-from trainwright.runs.words import metric_name, task_of
+from trainwright.runs.words import metric_name
 from trainwright.units import format_number, format_seconds, format_share
 
 
@@ -16,7 +16,7 @@ def verdict(folder: RunFolder) -> list[str]:
     status, results = folder.status(), folder.results()
     if not results or "validation" not in results:
         return [_unfinished(status.state, status.because)]
-    scores, kind = results["validation"], task_of(folder)
+    scores, kind = results["validation"], task_of(folder.resolved())
     reached = _reached(scores) if kind.label == "class" else _measured(scores, kind)
     return [reached, *_weakest(scores), _took(results)]
 

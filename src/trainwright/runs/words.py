@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trainwright.messages.text import _
-from trainwright.recipe.tasks import TASKS, TaskKind
 from trainwright.runs.folder import RunFolder
 
 
@@ -34,12 +33,6 @@ def state_name(state: str) -> str:
         "failed": _("failed, resumable"),
         "refused": _("refused"),
     }.get(state, state)
-
-
-def task_of(folder: RunFolder) -> TaskKind:
-    """The task of a run; text classification where its folder does not say."""
-    named = folder.resolved().get("task")
-    return TASKS[str(named.value) if named else "text-classification"]
 
 
 def metric_name(name: str) -> str:

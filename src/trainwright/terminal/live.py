@@ -14,10 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.messages.text import _
-from trainwright.recipe.tasks import all_metrics, greater_is_better
+from trainwright.recipe.tasks import all_metrics, greater_is_better, task_of
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Follower
-from trainwright.runs.words import task_of
 from trainwright.terminal.console import discard_output
 from trainwright.units import (
     format_bytes,
@@ -153,7 +152,7 @@ class LiveView:
     def _numbers(self, log: dict[str, Any], step: int, total: int | None) -> Table:
         padding = 1 - log["real_tokens"] / log["padded_tokens"] if log["padded_tokens"] else None
         rate = log["real_tokens"] / (log["step_seconds"] * log["steps"]) if log["step_seconds"] else None
-        best = {name: self.seen.best[name] for name in task_of(self.folder).shown if name in self.seen.best}
+        best = {name: self.seen.best[name] for name in task_of(self.folder.resolved()).shown if name in self.seen.best}
         cells = [
             (_("step"), f"{format_count(step)}/{format_count(total)}"),
             (_("epoch"), format_number(log.get("epoch"), 3)),

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.messages.text import _
+from trainwright.recipe.tasks import task_of
 from trainwright.records import Finding
 from trainwright.runs.folder import RunFolder
-from trainwright.runs.words import next_steps, state_name, task_of
+from trainwright.runs.words import next_steps, state_name
 from trainwright.units import format_count, format_number, format_seconds
 
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
@@ -47,7 +48,7 @@ def run_summary(folder: RunFolder) -> RenderableType:
         parts.append(Text(status.because))
     for split in ("validation", "test"):
         if split in results:
-            parts.append(Text(scores_line(split, results[split], task_of(folder).shown)))
+            parts.append(Text(scores_line(split, results[split], task_of(folder.resolved()).shown)))
     if results:
         line = _("{steps} steps in {time}; best at step {best}")
         parts.append(

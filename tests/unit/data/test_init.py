@@ -2,7 +2,6 @@ import pytest
 import yaml
 
 from trainwright.data.init import make_recipe
-from trainwright.errors import DataError
 
 
 def test_a_recipe_is_filled_in_with_what_the_file_shows(write_table, many_reviews):
