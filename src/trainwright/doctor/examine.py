@@ -1,0 +1,34 @@
+"""The doctor: look at everything at once, then judge it with one small function per check."""
+
+from __future__ import annotations
+
+import os
+
+from trainwright.doctor import packages, torch_here
+from trainwright.doctor.records import Asked, Check, Facts
+from trainwright.machine.look import look
+
+RULES = (*packages.CHECKS, *torch_here.CHECKS)
+
+
+def examine(asked: Asked | None = None) -> list[Check]:
+    """Every check of this machine, for a recipe if one is given."""
+    return judge(see(asked))
+
+
+def see(asked: Asked | None = None) -> Facts:
+    """Everything that the checks judge. What takes longest goes on beside the rest."""
+    machine = look()
+    torch = torch_here.start_torch()
+    return Facts(
+        machine=machine,
+        asked=asked,
+        packages=packages.see_packages(),
+        environment=dict(os.environ),
+        torch=torch_here.read_torch(torch),
+    )
+
+
+def judge(facts: Facts) -> list[Check]:
+    """What every rule says of the facts."""
+    return [check for rule in RULES for check in rule(facts)]
