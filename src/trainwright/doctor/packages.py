@@ -1,4 +1,4 @@
-"""Versions: what is installed against what Trainwright and the packages themselves require, read from their metadata."""
+"""Versions: what is installed against what Trainwright and the packages themselves require, by their metadata."""
 
 from __future__ import annotations
 
