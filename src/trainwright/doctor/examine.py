@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from trainwright.doctor import packages, torch_here
+from trainwright.doctor import cards, host, packages, torch_here
 from trainwright.doctor.records import Asked, Check, Facts
 from trainwright.machine.look import look
 
-RULES = (*packages.CHECKS, *torch_here.CHECKS)
+RULES = (*packages.CHECKS, *torch_here.CHECKS, *cards.CHECKS, *host.CHECKS)
 
 
 def examine(asked: Asked | None = None) -> list[Check]:
@@ -19,11 +19,14 @@ def examine(asked: Asked | None = None) -> list[Check]:
 def see(asked: Asked | None = None) -> Facts:
     """Everything that the checks judge. What takes longest goes on beside the rest."""
     machine = look()
+    readings = cards.see_cards(machine.gpus)  # before torch opens them: its own use must not count
     torch = torch_here.start_torch()
     return Facts(
         machine=machine,
         asked=asked,
         packages=packages.see_packages(),
+        cards=readings,
+        host=host.see_host(),
         environment=dict(os.environ),
         torch=torch_here.read_torch(torch),
     )

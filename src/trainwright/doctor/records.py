@@ -168,7 +168,7 @@ class CardSeen:
 
     Attributes:
         used: Bytes in use, by whomever.
-        slowed_by: Why its clocks are lower than they could be: thermal, power-brake, hardware or power-cap.
+        slowed_by: Why its clocks are lower than they could be: heat, power-brake, hardware or power-cap.
         width: PCIe lanes in use and at most.
         generation: PCIe generation at most (an idle card goes down to the first one).
         nvlinks: Active NVLink connections.
@@ -208,13 +208,13 @@ class HostSeen:
 
     Attributes:
         cores: Cores of the machine, whatever may be used of them.
-        memory_used: Bytes in use that the system could not give back.
+        memory: Bytes that can still be had.
         shared_memory: Size of /dev/shm.
         files: Files that may be open at once, now and at most.
     """
 
     cores: int | None = None
-    memory_used: int | None = None
+    memory: int | None = None
     shared_memory: int | None = None
     files: tuple[int, int] | None = None
 
