@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from trainwright.doctor import cards, host, packages, torch_here
+from trainwright.doctor import cards, disks, host, packages, torch_here
 from trainwright.doctor.records import Asked, Check, Facts
 from trainwright.machine.look import look
 
-RULES = (*packages.CHECKS, *torch_here.CHECKS, *cards.CHECKS, *host.CHECKS)
+RULES = (*packages.CHECKS, *torch_here.CHECKS, *cards.CHECKS, *host.CHECKS, *disks.CHECKS)
 
 
 def examine(asked: Asked | None = None) -> list[Check]:
@@ -27,6 +27,7 @@ def see(asked: Asked | None = None) -> Facts:
         packages=packages.see_packages(),
         cards=readings,
         host=host.see_host(),
+        places=disks.see_places(machine, asked, os.environ),
         environment=dict(os.environ),
         torch=torch_here.read_torch(torch),
     )
