@@ -285,7 +285,6 @@ class Network:
         local_exempt: Whether requests to this machine itself go past the proxy.
         mirrors: Variables that name another address, without credentials.
         offline: The variable that forbids asking a hub; empty if none does.
-        asked: Whether hubs were asked within the time given.
     """
 
     proxies: dict[str, str] = field(default_factory=dict)
