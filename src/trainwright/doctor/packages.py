@@ -51,8 +51,9 @@ def see_packages() -> Packages:
     inner = {canonicalize_name(Requirement(one).name) for wanted in requires.values() for one in wanted}
     names_of_extras = _metadata(OURS).get_all("Provides-Extra") or [] if _version(OURS) else []
     extras = {name: [one for one in _requires(OURS) if _applies(one, name)] for name in names_of_extras}
+    optional = {canonicalize_name(Requirement(one).name) for wanted in extras.values() for one in wanted}
     return Packages(
-        versions={name: version for name in {*names, *inner} if (version := _version(name)) is not None},
+        versions={name: version for name in {*names, *inner, *optional} if (version := _version(name)) is not None},
         requires=requires,
         extras={
             extra: [one for one in _requires(OURS) if _applies(one, extra) and one not in ours] for extra in extras

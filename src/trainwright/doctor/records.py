@@ -49,7 +49,7 @@ class Fix:
             parts.append(f"mkdir -p {shlex.join(self.folders)}")
         if self.variables:
             line = export_line(self.variables)
-            parts.append(f"echo {shlex.quote(line)} >> ~/.bashrc && {line}")
+            parts.append(f"printf '\\n%s\\n' {shlex.quote(line)} >> ~/.bashrc && {line}")  # its end may lack a newline
         return " && ".join(parts)
 
 
@@ -258,12 +258,12 @@ class Road:
 
 @dataclass(frozen=True)
 class Weights:
-    """What a hub said when it was asked for the recipe's model."""
+    """What a hub said when it was asked for the recipe's model, and the parameters that it lists for it."""
 
     hub: str
     given: bool
     details: str
-    size: int | None = None
+    parameters: int | None = None
 
 
 @dataclass(frozen=True)

@@ -129,9 +129,8 @@ def test_on_autodl_caches_on_the_system_disk_are_moved_by_a_pasted_line(with_pla
     }  # fmt: skip
     assert check.fix.safe
     line = "export HF_HOME=/root/autodl-tmp/cache/hf PIP_CACHE_DIR=/root/autodl-tmp/cache/pip"
-    assert check.fix.command == (
-        f"mkdir -p /root/autodl-tmp/cache/hf /root/autodl-tmp/cache/pip && echo '{line}' >> ~/.bashrc && {line}"
-    )
+    folders = "/root/autodl-tmp/cache/hf /root/autodl-tmp/cache/pip"
+    assert check.fix.command == f"mkdir -p {folders} && printf '\\n%s\\n' '{line}' >> ~/.bashrc && {line}"
 
 
 def test_the_system_disk_of_autodl_is_low_before_others_are(with_places, found):
