@@ -96,6 +96,21 @@ def init(
 
 
 @app.command()
+def doctor(
+    recipe: Annotated[Path | None, typer.Argument(help="A recipe: whether this machine fits what it needs.")] = None,
+    set_: SetOption = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply what only adds, after asking for each.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every check as JSON.")] = False,
+    runs: RunsOption = None,
+) -> None:
+    """Check whether this machine is fit to train; every finding comes with its fix. Exit code 1: something blocks."""
+    from trainwright.cli.doctoring import doctor_and_show
+
+    if not doctor_and_show(recipe, list(set_ or []), runs, as_json, fix, _console()):
+        raise typer.Exit(1)
+
+
+@app.command()
 def train(
     recipe: Annotated[Path, typer.Argument(help="The recipe file.")],
     set_: SetOption = None,

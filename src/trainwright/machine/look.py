@@ -88,6 +88,29 @@ def memory_limit(root: Path = ROOT, total: int | None = None) -> int:
     return min([whole, *(int(limit) for limit in limits if limit.isdigit())])  # "max" is no digit: no limit
 
 
+def memory_available(root: Path = ROOT, available: int | None = None) -> int:
+    """Bytes of memory that can still be had: of the machine, and within each cgroup's limit.
+
+    File pages that nobody has touched lately count as free, since the system gives them back.
+
+    Args:
+        available: The machine's own; asked of the system by default.
+    """
+    rooms = [available if available is not None else psutil.virtual_memory().available]
+    names = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+    for folder in _cgroups(root, "memory"):
+        for limit, used in ((_read(folder / limit), _read(folder / used)) for limit, used in names):
+            if limit.isdigit() and used.isdigit():
+                rooms.append(int(limit) - max(int(used) - _inactive_files(folder), 0))
+    return max(min(rooms), 0)
+
+
+def _inactive_files(folder: Path) -> int:
+    """Bytes of file pages of a cgroup that can be given back; v1 counts those of the groups below apart."""
+    stat = dict(line.split(maxsplit=1) for line in _read(folder / "memory.stat").splitlines() if " " in line)
+    return int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
+
+
 def _cgroups(root: Path, controller: str) -> list[Path]:
     """Folders of the cgroups that bind this process: its own and those above it.
 
@@ -151,10 +174,8 @@ def gpus(library: Any = None, visible: str | None = None) -> list[Gpu]:
     except nvml.NVMLError:
         return []
     try:
-        driver = _reading(nvml, nvml.nvmlSystemGetDriverVersion)
-        handles = [
-            _reading(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, i)) for i in range(nvml.nvmlDeviceGetCount())
-        ]
+        driver = reading(nvml, nvml.nvmlSystemGetDriverVersion)
+        handles = [reading(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, i)) for i in range(nvml.nvmlDeviceGetCount())]
         present = {index: handle for index, handle in enumerate(handles) if handle is not None}
         return [_gpu(nvml, index, handle, driver) for index, handle in _allowed(nvml, present, visible).items()]
     except nvml.NVMLError:
@@ -173,7 +194,7 @@ def _allowed(nvml: Any, present: dict[int, Any], visible: str | None) -> dict[in
     if visible is None or visible.startswith("MIG-"):
         return present
     names = {str(index): index for index in present}
-    names |= {str(_reading(nvml, partial(nvml.nvmlDeviceGetUUID, card))): index for index, card in present.items()}
+    names |= {str(reading(nvml, partial(nvml.nvmlDeviceGetUUID, card))): index for index, card in present.items()}
     allowed: dict[int, Any] = {}
     for word in visible.replace(" ", "").split(","):
         cut_short = word.startswith("GPU-")
@@ -185,19 +206,23 @@ def _allowed(nvml: Any, present: dict[int, Any], visible: str | None) -> dict[in
 
 
 def _gpu(nvml: Any, index: int, handle: Any, driver: str | None) -> Gpu:
-    memory = _reading(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-    capability = _reading(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle))
+    memory = reading(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    capability = reading(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle))
     return Gpu(
         index=index,
-        name=str(_reading(nvml, lambda: nvml.nvmlDeviceGetName(handle)) or f"card {index}"),
+        name=str(reading(nvml, lambda: nvml.nvmlDeviceGetName(handle)) or f"card {index}"),
         memory=int(memory.total) if memory else None,
         capability=(int(capability[0]), int(capability[1])) if capability else None,
         driver=driver,
     )
 
 
-def _reading(nvml: Any, read: Callable[[], Any]) -> Any:
-    """One reading of the driver; None if this card or driver does not give it."""
+def reading(nvml: Any, read: Callable[[], Any]) -> Any:
+    """One reading of the driver; None if this card or driver does not give it.
+
+    Args:
+        nvml: ``pynvml``, or what stands in for it.
+    """
     try:
         value = read()
     except nvml.NVMLError:

@@ -44,6 +44,8 @@ _MACHINES = {
     "gtx1070": _machine(_card("NVIDIA GeForce GTX 1070", 8, (6, 1))),
     "v100-16g": _machine(_card("Tesla V100-PCIE-16GB", 16, (7, 0))),
     "4090-24g": _machine(_card("NVIDIA GeForce RTX 4090", 24, (8, 9))),
+    "4090-48g": _machine(_card("NVIDIA GeForce RTX 4090", 48, (8, 9))),  # with more memory than the maker's
+    "5090-32g": _machine(_card("NVIDIA GeForce RTX 5090", 32, (12, 0))),
     "a100-80g": _machine(_card("NVIDIA A100-SXM4-80GB", 80, (8, 0)), cores=16.0, memory=120 * GIB),
     "unknown-card": _machine(_card("NVIDIA Something", 16, None)),
     "autodl-a100": _machine(_card("NVIDIA A100-PCIE-40GB", 40, (8, 0)), cores=10.0, autodl=True),

@@ -8,6 +8,7 @@ from trainwright.machine.look import (
     gpus,
     has_bf16,
     look,
+    memory_available,
     memory_limit,
     rental_platform,
     usable_cores,
@@ -223,3 +224,25 @@ def test_this_machine_can_be_looked_at():
     machine = look()
     assert machine.cores > 0
     assert machine.memory > 2**28
+
+
+V2 = {"memory.max": "1000", "memory.current": "700", "memory.stat": "anon 400\ninactive_file 300"}
+V1 = {
+    "memory/memory.limit_in_bytes": "1000",
+    "memory/memory.usage_in_bytes": "700",
+    "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 300",  # the group's own, and with those below it
+}
+
+
+@pytest.mark.parametrize("files", [V2, V1], ids=["v2", "v1"])
+def test_memory_that_can_be_had_is_what_the_limit_leaves_and_file_pages_come_back(tmp_path, files):
+    """Limit 1000, in use 700, of which 300 are file pages: 600 are left."""
+    put(tmp_path, **{f"sys__fs__cgroup__{name}": text for name, text in files.items()})
+    assert memory_available(tmp_path, available=5000) == 600
+    assert memory_available(tmp_path, available=500) == 500
+
+
+def test_without_a_limit_the_machines_own_memory_can_be_had(tmp_path):
+    assert memory_available(tmp_path, available=5000) == 5000
+    put(tmp_path, **{"sys__fs__cgroup__memory.max": "max", "sys__fs__cgroup__memory.current": "700"})
+    assert memory_available(tmp_path, available=5000) == 5000

@@ -11,6 +11,8 @@ AUTO = {
     "gtx1070": ("cuda", "fp16"),
     "v100-16g": ("cuda", "fp16"),  # torch says that it has bf16; it emulates it
     "4090-24g": ("cuda", "bf16"),
+    "4090-48g": ("cuda", "bf16"),
+    "5090-32g": ("cuda", "bf16"),
     "a100-80g": ("cuda", "bf16"),
     "unknown-card": ("cuda", "fp32"),
     "autodl-a100": ("cuda", "bf16"),
