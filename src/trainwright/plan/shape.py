@@ -37,6 +37,7 @@ class Shape:
         head_products: Multiplications of the head, for each row or token; see ``head_on``.
         head_on: ``row`` or ``token``: what the head is computed for.
         largest: Parameters of the largest matrix, which is that of the vocabulary.
+        activation: Function of the feed-forward part.
         dropout: Probability behind each sub-layer.
         attention_dropout: Probability on the weights of attention.
     """
@@ -58,6 +59,7 @@ class Shape:
     head_products: int
     head_on: str
     largest: int
+    activation: str
     dropout: float
     attention_dropout: float
 
@@ -127,6 +129,7 @@ def _bert(kind: str, config: Mapping[str, Any], labels: int) -> Shape:
         entry_products=width * hidden * projects,
         head_products=hidden**2 + hidden * labels, head_on="row",
         largest=vocabulary * width,
+        activation=_first(config, "hidden_act", "activation", default="gelu_new" if kind == "albert" else "gelu"),
         dropout=float(_first(config, "hidden_dropout_prob", "dropout", default=_own_dropout(kind))),
         attention_dropout=float(
             _first(config, "attention_probs_dropout_prob", "attention_dropout", default=_own_dropout(kind))
@@ -154,6 +157,7 @@ def _modernbert(kind: str, config: Mapping[str, Any], labels: int) -> Shape:
         products=attention + forward, entry_products=0,
         head_products=hidden**2 + hidden * labels, head_on="row",
         largest=config["vocab_size"] * hidden,
+        activation=config.get("hidden_activation", "gelu"),
         dropout=float(config.get("mlp_dropout", 0.0)), attention_dropout=float(config.get("attention_dropout", 0.0)),
     )  # fmt: skip
 
@@ -173,6 +177,7 @@ def _gpt2(kind: str, config: Mapping[str, Any], labels: int) -> Shape:
         products=attention + forward, entry_products=0,
         head_products=hidden * labels, head_on="token",
         largest=config["vocab_size"] * hidden,
+        activation=config.get("activation_function", "gelu_new"),
         dropout=float(config.get("resid_pdrop", 0.1)), attention_dropout=float(config.get("attn_pdrop", 0.1)),
     )  # fmt: skip
 
@@ -197,6 +202,7 @@ def _llama(kind: str, config: Mapping[str, Any], labels: int) -> Shape:
         products=attention + forward, entry_products=0,
         head_products=hidden * labels, head_on="token",
         largest=config["vocab_size"] * hidden,
+        activation=config.get("hidden_act", "silu"),
         dropout=0.0, attention_dropout=float(config.get("attention_dropout", 0.0)),
     )  # fmt: skip
 
