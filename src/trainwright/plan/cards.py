@@ -79,7 +79,8 @@ def card_named(name: str) -> Card:
 
 def card_of(gpu: Gpu) -> Card | None:
     """The kind of a card that is here, by the driver's name and its memory; None if the catalogue lacks it."""
-    fitting = [card for card in all_cards() if re.search(card.driver_name, gpu.name)]
+    named = [card for card in all_cards() if card.name == gpu.name]  # one that is planned for
+    fitting = named or [card for card in all_cards() if re.search(card.driver_name, gpu.name)]
     if gpu.memory is None or len(fitting) < 2:
         return fitting[0] if fitting else None
     return min(fitting, key=lambda card: abs(card.memory - (gpu.memory or 0)))

@@ -30,9 +30,9 @@ OPTIMIZER_BYTES = {
 # fitted on half of the configurations of bench/plan_configs.json (docs/plan.md); on a card CUDA's own context and the
 # workspace of cuBLAS, 0.5 to 1 GB (PyTorch documentation, CUDA semantics), not fitted.
 CONTEXT = {"cpu": 640 * MIB, "cuda": 800 * MIB}
-# Share on top of what the tensors need: blocks that the allocator keeps and cannot use. Fitted likewise; on a card the
-# upper end of what is commonly seen.
-SLACK = {"cpu": 0.03, "cuda": 0.10}
+# Share of activations and workspace on top of them: blocks that the allocator keeps and cannot use. Fitted likewise; on
+# a card the upper end of what is commonly seen.
+SLACK = {"cpu": 0.65, "cpu, recomputing": 1.9, "cuda": 0.10}
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ def memory_of(shape: Shape, lengths: Sequence[int], setting: Setting) -> Memory 
     weights = 4 * shape.parameters
     workspace = max(peak - activations, embedding_gradient - activations, 0)
     tensors = Memory(weights, weights, state * shape.parameters, copies, activations, workspace, 0, 0)
-    slack = round(SLACK[setting.device] * tensors.total)
+    kind = "cpu, recomputing" if setting.recompute and setting.device == "cpu" else setting.device
+    slack = round(SLACK[kind] * (activations + workspace))
     return dataclasses.replace(tensors, context=CONTEXT[setting.device], slack=slack)
 
 

@@ -74,6 +74,7 @@ def test_no_two_cards_share_a_name_and_every_figure_is_of_the_right_size():
         # what is read from memory once should be used a few times at least: no rate is a thousand times off
         assert 10 < card.rate("fp16") / card.bandwidth < 500
         assert card.source
+        assert card_of(Gpu(0, card.name, card.memory, None, None)) == card
         assert card.confidence in ("read", "derived", "from memory")
 
 
