@@ -31,14 +31,15 @@ from trainwright.model.unpad import choose_batches
 from trainwright.plan.cards import card_named, machine_with
 from trainwright.plan.choose import make_plan
 from trainwright.plan.cost import Prices, read_prices
-from trainwright.plan.forecast import Place, forecast
+from trainwright.plan.forecast import Place, forecast, model_name
+from trainwright.plan.hindsight import compare, learned
 from trainwright.plan.shape import shape_of
-from trainwright.plan.speed import remembered
+from trainwright.plan.speed import remember, remembered
 from trainwright.recipe.load import LoadedRecipe, choose, load_recipe, recipe_from_values
-from trainwright.records import Choice, Machine, Plan, Prepared, read_json, write_json
+from trainwright.records import Choice, Machine, Plan, Prepared, read_json, to_plain, write_json
 from trainwright.runs import folder as runs
 from trainwright.runs.folder import RunFolder
-from trainwright.runs.journal import Journal
+from trainwright.runs.journal import Journal, read_events, steps_of
 from trainwright.runs.lock import owned
 
 # Shows a run while it goes on; made by whoever calls, since faces stand above the flow.
@@ -114,7 +115,7 @@ def carry_on(folder: RunFolder, watch: Watch) -> RunFolder:
         prepare_data(folder, model, view)
         note_model(folder, model)
         write_plan(folder, model)
-        train(folder, view)
+        train(folder, model, view)
     return folder
 
 
@@ -278,7 +279,7 @@ def plan_with_forecast(
     return dataclasses.replace(plan, forecast=taken), values
 
 
-def train(folder: RunFolder, view: Observer) -> None:
+def train(folder: RunFolder, model: LocalModel, view: Observer) -> None:
     """Rehearse, train and evaluate in a process of its own.
 
     Raises:
@@ -287,6 +288,22 @@ def train(folder: RunFolder, view: Observer) -> None:
     run_training(folder, view)
     if folder.status().state == "stopped":
         raise Stopped(_("Stopped at step {step}.").format(step=folder.status().step or 0), resume_line(folder))
+    look_back(folder, model)
+
+
+def look_back(folder: RunFolder, model: LocalModel) -> None:
+    """Write what was predicted beside what was measured into the results, and remember it for the next plan."""
+    plan, results, prepared = folder.plan(), folder.results(), folder.prepared()
+    if plan is None or results is None or prepared is None:
+        return
+    events = read_events(folder.journal)
+    parts = sum(event["event"] == "start" and event.get("phase") == "train" for event in events)
+    folder.write_results(results | {"hindsight": to_plain(compare(plan, results, resumed=parts > 1))})
+    name = model_name(shape_of(model.config, len(prepared.labels)))
+    speed = learned(plan, name, results, steps_of(events, "log"), steps_of(events, "save"))
+    if speed is not None and "hindsight" not in results:
+        with contextlib.suppress(OSError):  # a home that cannot be written to must not fail a run that is done
+            remember(speed)
 
 
 @contextlib.contextmanager

@@ -188,7 +188,7 @@ class Forecast:
         tokens_per_micro_batch: Tokens of the micro-batches that memory is predicted for.
         parameters: Of the model.
         flops: Operations of all training steps, by plan/shape.py.
-        memory: Bytes at the highest moment, by part; see plan/memory.py.
+        memory: Bytes at the highest moment, by part; see plan/memory.py. ``learned`` is what past runs took more.
         memory_total: Their sum.
         memory_available: What the card, or the machine, has.
         fits: Whether it fits; None if either is not known.

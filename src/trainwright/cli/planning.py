@@ -117,7 +117,7 @@ def memory_rows(taken: Forecast) -> list[tuple[str, str]]:
     names = {
         "weights": _("weights"), "gradients": _("gradients"), "optimizer": _("optimizer"),
         "copies": _("weights in half precision"), "activations": _("activations"), "workspace": _("workspace"),
-        "context": _("libraries and context"), "slack": _("allocator's slack"),
+        "context": _("libraries and context"), "slack": _("allocator's slack"), "learned": _("learned from past runs"),
     }  # fmt: skip
     rows = [(names[name], format_bytes(size)) for name, size in (taken.memory or {}).items() if size]
     verdict = {True: _("fits"), False: _("does not fit"), None: _("not known whether it fits")}[taken.fits]

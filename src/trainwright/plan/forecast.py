@@ -29,6 +29,10 @@ PREPARE_RATE = 0.3e6  # tokens per second and core; a fast tokenizer on one core
 DOWNLOAD_RATE = 10e6  # bytes per second; what hubs and mirrors commonly give
 
 
+# A layer's forward and backward is some hundred kernels, each of which eager PyTorch takes about ten microseconds to
+# start, however small: below that a card waits. An order of magnitude, until a run on the card is remembered.
+LAUNCH_SECONDS = 1e-3
+LEARNED = "learned"  # the part of memory that past runs add to what is counted
 NO_PRICES = cost.Prices({}, {})
 
 
@@ -72,9 +76,10 @@ def forecast(
     name = device_name(machine, plan.device)
     setting = setting_of(recipe, plan.device, plan.precision, packed)
     memory = predicted_memory(recipe, prepared, shape, setting, plan.tokens_per_micro_batch, max(1, cards))
-    memory = _corrected(memory, like(past, name, plan.precision, model_name(shape))) if memory else None
+    parts = _with_what_was_learned(memory, like(past, name, plan.precision, model_name(shape))) if memory else None
+    needed = sum(parts.values()) if parts else None
     available = memory_available(machine, plan.device)
-    fits = memory.total <= USABLE * available if memory and available else None
+    fits = needed <= USABLE * available if needed and available else None
     rate = rate_of(machine, plan.device, plan.precision, model_name(shape), past)
     speed = rate.value * max(1, cards) * (SEVERAL_CARDS if cards > 1 else 1) if rate.value else None
     flops = step_flops(recipe, prepared, shape, packed, plan.tokens_per_micro_batch)
@@ -92,8 +97,8 @@ def forecast(
         tokens_per_micro_batch=plan.tokens_per_micro_batch,
         parameters=shape.parameters if shape else None,
         flops=flops * plan.steps if flops else None,
-        memory=dataclasses.asdict(memory) if memory else None,
-        memory_total=memory.total if memory else None,
+        memory=parts,
+        memory_total=needed,
         memory_available=available,
         fits=fits,
         ways=[] if fits is not False else ways_to_fit(recipe, prepared, shape, setting, available or 0, max(1, cards)),
@@ -220,6 +225,10 @@ def _seconds(
     if shape is None or flops is None or not speed:
         return found | dict.fromkeys(("rehearsal", "training", "evaluation", "saving"), None)
     step = flops / speed
+    if plan.device == "cuda":
+        real = sum(length * count for length, count in cut_lengths(prepared)) / prepared.splits["train"].rows
+        pieces = math.ceil(recipe.learn.batch_size * real / plan.tokens_per_micro_batch)
+        step = max(step, LAUNCH_SECONDS * shape.layers * pieces)
     evaluate = {split: shape.forward_flops(cut_lengths(prepared, split)) / speed for split in ("validation", "test")}
     rows = max(1, sum(count for _length, count in cut_lengths(prepared, "validation")))
     rate = median(saves) if saves else SAVE_RATE
@@ -234,12 +243,11 @@ def _seconds(
     }
 
 
-def _corrected(memory: Memory, seen: Sequence[Speed]) -> Memory:
-    """The prediction times what past runs of this model took over theirs; the difference counts as slack."""
+def _with_what_was_learned(memory: Memory, seen: Sequence[Speed]) -> dict[str, int]:
+    """The parts, and what past runs of this model took more or less than such a sum."""
     ratios = [run.memory_ratio for run in seen if run.memory_ratio]
-    if not ratios:
-        return memory
-    return dataclasses.replace(memory, slack=memory.slack + round((median(ratios) - 1) * memory.total))
+    learned = round((median(ratios) - 1) * memory.total) if ratios else 0
+    return dataclasses.asdict(memory) | {LEARNED: learned}
 
 
 def _why_memory(shape: Shape | None, memory: Memory | None) -> str:
