@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 from trainwright.data.prepare import find_prepared
 from trainwright.data.request import request_for
 from trainwright.diagnose.engine import diagnose
-from trainwright.errors import NothingToDo, Stopped, TrainwrightError, UserError
+from trainwright.errors import MachineError, NothingToDo, Stopped, TrainwrightError, UserError
 from trainwright.launch.local import Observer, is_alive, run_child, signal_group
 from trainwright.launch.watchdog import run_training
 from trainwright.machine.look import look
@@ -27,17 +28,45 @@ from trainwright.model.check import LocalModel, head_finding, padding_finding
 from trainwright.model.hub_fetch import still_whole
 from trainwright.model.locate import comes_from_hub, model_of, source_here
 from trainwright.model.unpad import choose_batches
+from trainwright.plan.cards import card_named, machine_with
 from trainwright.plan.choose import make_plan
+from trainwright.plan.cost import Prices, read_prices
+from trainwright.plan.forecast import Place, forecast, model_name
+from trainwright.plan.hindsight import compare, learned
+from trainwright.plan.shape import shape_of
+from trainwright.plan.speed import remember, remembered
 from trainwright.recipe.load import LoadedRecipe, choose, load_recipe, recipe_from_values
 from trainwright.recipe.tasks import task_of
-from trainwright.records import Machine, read_json, write_json
+from trainwright.records import Choice, Machine, Plan, Prepared, read_json, to_plain, write_json
 from trainwright.runs import folder as runs
 from trainwright.runs.folder import RunFolder
-from trainwright.runs.journal import Journal
+from trainwright.runs.journal import Journal, read_events, steps_of
 from trainwright.runs.lock import owned
 
 # Shows a run while it goes on; made by whoever calls, since faces stand above the flow.
 Watch = Callable[[RunFolder], AbstractContextManager[Observer]]
+
+
+@dataclasses.dataclass(frozen=True)
+class OnCard:
+    """A place to plan for: so many cards of a kind on so many hosts; without a kind, this machine."""
+
+    card: str | None = None
+    gpus: int | None = None
+    hosts: int = 1
+    price: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """A plan for a place, with the values in force there; without a plan, why it cannot be run there."""
+
+    on: OnCard
+    plan: Plan | None
+    problem: str
+    values: dict[str, Choice]
+
+
 STOP_SECONDS = 120.0  # how long `stop` and `resume` wait for a process to save and end
 
 
@@ -87,7 +116,7 @@ def carry_on(folder: RunFolder, watch: Watch) -> RunFolder:
         prepare_data(folder, model, view)
         note_model(folder, model)
         write_plan(folder, model)
-        train(folder, view)
+        train(folder, model, view)
     return folder
 
 
@@ -110,6 +139,45 @@ def prove(recipe_file: Path, steps: int, watch: Watch, sets: Sequence[str] = ())
             run_child("prove", folder, view)
         proof: dict[str, Any] = read_json(folder.proof)
         return proof
+
+
+def plan(recipe_file: Path, watch: Watch, sets: Sequence[str] = (), places: Sequence[OnCard] = ()) -> list[Planned]:
+    """What a recipe would take, here or on other cards; its data is prepared, its model fetched, nothing trained.
+
+    Args:
+        places: Where else; none is this machine.
+
+    Returns:
+        For each place its plan with the forecast, or why it cannot be run there.
+
+    Raises:
+        UserError: The recipe, its data or its model cannot be used.
+    """
+    prices = read_prices()
+    with tempfile.TemporaryDirectory(prefix="trainwright-plan-") as scratch:
+        folder = open_run_folder(load_recipe(recipe_file, sets), look(), recipe_file, Path(scratch))
+        with watch(folder) as view, ending_written_down(folder):
+            model = find_model(folder, view)
+            prepare_data(folder, model, view)
+        return [planned_for(folder, model, place, prices) for place in places or [OnCard()]]
+
+
+def planned_for(folder: RunFolder, model: LocalModel, on: OnCard, prices: Prices) -> Planned:
+    """The plan of a prepared run for a card."""
+    prepared, machine, values = folder.prepared(), folder.machine(), folder.resolved()
+    assert prepared is not None
+    assert machine is not None
+    place = Place(on.card is not None, on.hosts, on.price, prices)
+    if on.card is not None:
+        machine = machine_with(machine, card_named(on.card), on.gpus or 1)
+        values = {**values, "run.device": Choice("cuda", "--set")}
+    elif on.gpus is not None:
+        machine = dataclasses.replace(machine, gpus=machine.gpus[: on.gpus])
+    try:
+        made, values = plan_with_forecast(values, prepared, machine, model, place)
+    except MachineError as error:
+        return Planned(on, None, str(error), values)
+    return Planned(on, made, "", values)
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------
@@ -193,16 +261,29 @@ def write_plan(folder: RunFolder, model: LocalModel) -> None:
     prepared, machine = folder.prepared(), folder.machine()
     assert prepared is not None
     assert machine is not None
-    values = folder.resolved()
-    label_of = task_of(folder.resolved()).label_of
-    batches = choose_batches(model.config["model_type"], label_of, model.config.get("classifier_pooling", "cls"))
-    plan, values = make_plan(values, prepared, machine, batches)
+    plan, values = plan_with_forecast(folder.resolved(), prepared, machine, model, Place(prices=read_prices()))
     folder.write_plan(plan)
     folder.write_resolved(values)
     folder.set_status(steps=plan.steps)
 
 
-def train(folder: RunFolder, view: Observer) -> None:
+def plan_with_forecast(
+    values: dict[str, Choice], prepared: Prepared, machine: Machine, model: LocalModel, place: Place
+) -> tuple[Plan, dict[str, Choice]]:
+    """The plan, with what it will take; and the values with what was chosen."""
+    label_of = task_of(values).label_of
+    batches = choose_batches(model.config["model_type"], label_of, model.config.get("classifier_pooling", "cls"))
+    recipe = recipe_from_values(values)
+    shape, dropout = shape_of(model.config, max(1, len(prepared.labels))), recipe.learn.dropout
+    if shape is not None and dropout is not None:
+        shape = dataclasses.replace(shape, dropout=dropout, attention_dropout=dropout)
+    plan, values = make_plan(values, prepared, machine, batches, shape)
+    packed = values["run.batches"].value == "packed"
+    taken = forecast(recipe, plan, prepared, machine, shape, packed, remembered(), place)
+    return dataclasses.replace(plan, forecast=taken), values
+
+
+def train(folder: RunFolder, model: LocalModel, view: Observer) -> None:
     """Rehearse, train and evaluate in a process of its own.
 
     Raises:
@@ -211,6 +292,22 @@ def train(folder: RunFolder, view: Observer) -> None:
     run_training(folder, view)
     if folder.status().state == "stopped":
         raise Stopped(_("Stopped at step {step}.").format(step=folder.status().step or 0), resume_line(folder))
+    look_back(folder, model)
+
+
+def look_back(folder: RunFolder, model: LocalModel) -> None:
+    """Write what was predicted beside what was measured into the results, and remember it for the next plan."""
+    plan, results, prepared = folder.plan(), folder.results(), folder.prepared()
+    if plan is None or results is None or prepared is None:
+        return
+    events = read_events(folder.journal)
+    parts = sum(event["event"] == "start" and event.get("phase") == "train" for event in events)
+    folder.write_results(results | {"hindsight": to_plain(compare(plan, results, resumed=parts > 1))})
+    name = model_name(shape_of(model.config, max(1, len(prepared.labels))))
+    speed = learned(plan, name, results, steps_of(events, "log"), steps_of(events, "save"))
+    if speed is not None and "hindsight" not in results:
+        with contextlib.suppress(OSError):  # a home that cannot be written to must not fail a run that is done
+            remember(speed)
 
 
 @contextlib.contextmanager

@@ -184,6 +184,48 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """What a run will take on a machine; None is "not available".
+
+    Attributes:
+        device: Name of the card, or of the processor.
+        cards: How many cards on all hosts; 0 for a processor.
+        precision: fp32, bf16 or fp16.
+        tokens_per_micro_batch: Tokens of the micro-batches that memory is predicted for.
+        parameters: Of the model.
+        flops: Operations of all training steps, by plan/shape.py.
+        memory: Bytes at the highest moment, by part; see plan/memory.py. ``learned`` is what past runs took more.
+        memory_total: Their sum.
+        memory_available: What the card, or the machine, has.
+        fits: Whether it fits; None if either is not known.
+        ways: Where it does not fit: what would, in order of cost, in words.
+        seconds: By phase: preparing, download, start, rehearsal, training, evaluation, saving.
+        seconds_total: Their sum.
+        cost: As text with a currency, in all; and of an epoch of training.
+        price: What the machine costs an hour.
+        because: Reasons for memory, speed and price.
+    """
+
+    device: str
+    cards: int
+    precision: str
+    tokens_per_micro_batch: int
+    parameters: int | None
+    flops: float | None
+    memory: dict[str, int] | None
+    memory_total: int | None
+    memory_available: int | None
+    fits: bool | None
+    ways: list[str]
+    seconds: dict[str, float | None]
+    seconds_total: float | None
+    cost: str | None
+    cost_per_epoch: str | None
+    price: str | None
+    because: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Plan:
     """What will happen, and what it will take.
 
@@ -199,6 +241,7 @@ class Plan:
         rehearsal_steps: Steps of the rehearsal; 0 means none.
         device: cpu or cuda.
         price_per_hour: As text with a currency, or None.
+        forecast: What it will take; None in plans of before there was one.
     """
 
     steps: int
@@ -212,6 +255,7 @@ class Plan:
     rehearsal_steps: int
     device: str
     price_per_hour: str | None
+    forecast: Forecast | None = None
 
 
 Record = TypeVar("Record")

@@ -111,6 +111,27 @@ def doctor(
 
 
 @app.command()
+def plan(
+    recipe: Annotated[Path, typer.Argument(help="The recipe file.")],
+    on: Annotated[
+        str | None, typer.Option(help="A card to plan for, such as a100-80g. [default: this machine]")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="Cards of a host.")] = None,
+    hosts: Annotated[int, typer.Option(min=1, help="Hosts with as many cards each.")] = 1,
+    price: Annotated[str | None, typer.Option(help='What the machine costs, such as "2.18 CNY/h".')] = None,
+    compare: Annotated[str | None, typer.Option(help="Several cards, side by side: a100-80g,4090,v100.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    set_: SetOption = None,
+) -> None:
+    """Memory, time and cost of a recipe before paying, here or on another card; nothing is trained."""
+    from trainwright.cli.planning import places_of, plan_and_show
+    from trainwright.terminal.console import PatientConsole
+
+    places = places_of(on, gpus, hosts, price, compare)
+    plan_and_show(recipe, list(set_ or []), places, as_json, _console(), PatientConsole(stderr=True))
+
+
+@app.command()
 def train(
     recipe: Annotated[Path, typer.Argument(help="The recipe file.")],
     set_: SetOption = None,

@@ -7,11 +7,14 @@ from typing import Any
 
 from trainwright.machine.precision import choose_device, choose_precision
 from trainwright.messages.text import _
+from trainwright.plan.forecast import USABLE, memory_available, predicted_memory, setting_of
+from trainwright.plan.memory import Setting
+from trainwright.plan.shape import Shape
 from trainwright.recipe.load import choose, recipe_from_values
 from trainwright.recipe.schema import Recipe
 from trainwright.recipe.tasks import metrics_of
 from trainwright.records import Choice, Machine, Plan, Prepared
-from trainwright.units import parse_share
+from trainwright.units import format_bytes, parse_share
 
 WARMUP_SHARE = 0.06  # of all steps: the share that RoBERTa (Liu et al. 2019) used for fine-tuning
 EVALUATIONS = 10  # over a run: enough to see a curve, few enough to be cheap
@@ -28,7 +31,11 @@ REHEARSAL_LEAST = 4  # the longest rows, some others, an evaluation, a save
 
 
 def make_plan(
-    values: dict[str, Choice], prepared: Prepared, machine: Machine, batches: Choice | None = None
+    values: dict[str, Choice],
+    prepared: Prepared,
+    machine: Machine,
+    batches: Choice | None = None,
+    shape: Shape | None = None,
 ) -> tuple[Plan, dict[str, Choice]]:
     """Decide what will happen.
 
@@ -37,6 +44,7 @@ def make_plan(
         prepared: The tokenised data.
         machine: What is here.
         batches: Packed or padded, as the model allows; None leaves it to the training process.
+        shape: Sizes of the model, so that micro-batches fit into memory; None where they are not counted.
 
     Returns:
         The plan, and the values with what was chosen filled in.
@@ -48,10 +56,21 @@ def make_plan(
     steps_per_epoch = math.ceil(prepared.splits["train"].rows / recipe.learn.batch_size)
     steps = recipe.learn.max_steps or math.ceil(recipe.learn.num_train_epochs * steps_per_epoch)
     device = choose_device(machine, recipe.run.device)
+    precision = choose_precision(machine, device.value, recipe.run.precision)
+    if recipe.trainer.get("gradient_checkpointing") and batches is not None:
+        batches = Choice("padded", "chosen", _("layers that are computed anew need padded batches"))
+    kind = recipe.run.batches if recipe.run.batches != "auto" or batches is None else batches.value
     chosen = {
         "run.device": device,
-        "run.precision": choose_precision(machine, device.value, recipe.run.precision),
-        "run.tokens_per_micro_batch": _micro_batch(recipe, prepared, device.value),
+        "run.precision": precision,
+        "run.tokens_per_micro_batch": _that_fits(
+            _micro_batch(recipe, prepared, device.value),
+            recipe,
+            prepared,
+            machine,
+            setting_of(recipe, device.value, precision.value, kind == "packed"),
+            shape,
+        ),
         "run.dataloader_num_workers": _workers(recipe),
         "learn.warmup_steps": _warmup(recipe, steps),
         "learn.eval_steps": _eval_steps(recipe, prepared, steps),
@@ -129,6 +148,25 @@ def _metric(recipe: Recipe) -> Choice:
         return _asked(recipe.learn.metric_for_best_model)
     first = metrics_of(recipe.task)[0]
     return Choice(first, "chosen", _("the usual score of the task {task}").format(task=recipe.task))
+
+
+def _that_fits(
+    planned: Choice, recipe: Recipe, prepared: Prepared, machine: Machine, setting: Setting, shape: Shape | None
+) -> Choice:
+    """The planned tokens, or so few that memory suffices; what the user asked for stays, and the forecast tells."""
+    available = memory_available(machine, setting.device)
+    if planned.origin != "chosen" or shape is None or available is None:
+        return planned
+    tokens = planned.value
+    while True:
+        memory = predicted_memory(recipe, prepared, shape, setting, tokens, max(1, len(machine.gpus)))
+        if memory is None or memory.total <= USABLE * available or tokens <= prepared.max_length:
+            break
+        tokens = max(prepared.max_length, tokens // 2)
+    if tokens == planned.value:
+        return planned
+    because = _("more would not fit into {memory}").format(memory=format_bytes(available))
+    return Choice(tokens, "chosen", because)
 
 
 def _workers(recipe: Recipe) -> Choice:

@@ -12,7 +12,9 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trainwright.messages.text import _, current_language, use_language
+from trainwright.plan.hindsight import Compared, in_words
 from trainwright.recipe.tasks import TaskKind, task_of
+from trainwright.records import from_plain
 from trainwright.report import charts, words
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import read_events, steps_of
@@ -89,6 +91,7 @@ def context(folder: RunFolder) -> dict[str, Any]:
         "values": sorted(values.items(), key=lambda item: (item[1].origin != "chosen", item[0])),
         "plan": plan,
         "results": results,
+        "hindsight": in_words([from_plain(Compared, one) for one in results.get("hindsight", [])]),
         "machine": folder.machine(),
     }
 

@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.messages.text import _
+from trainwright.plan.hindsight import Compared, in_words
 from trainwright.recipe.tasks import task_of
-from trainwright.records import Finding
+from trainwright.records import Finding, from_plain
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.words import next_steps, state_name
 from trainwright.units import format_count, format_number, format_seconds
@@ -58,6 +59,7 @@ def run_summary(folder: RunFolder) -> RenderableType:
                 )
             )
         )
+    parts += [Text(line) for line in hindsight_lines(results)]
     parts += findings_list(folder.findings())
     return Group(*parts, files_and_next(folder))
 
@@ -66,6 +68,14 @@ def files_and_next(folder: RunFolder) -> RenderableType:
     """Where the report is, and what to do next."""
     lines = [_("Report: {file}").format(file=folder.report)] if folder.report.exists() else []
     return Group(*map(Text, lines + next_steps(folder)))
+
+
+def hindsight_lines(results: dict[str, Any]) -> list[str]:
+    """What was predicted beside what was measured, in one line; nothing where nothing was predicted."""
+    compared = in_words([from_plain(Compared, one) for one in results.get("hindsight", [])])
+    line = _("{name} {predicted} predicted, {measured} measured")
+    said = [line.format(name=name, predicted=p, measured=m) for name, p, m, _error in compared if "n/a" not in (p, m)]
+    return ["; ".join(said)] if said else []
 
 
 def findings_list(findings: Sequence[Finding]) -> list[RenderableType]:
