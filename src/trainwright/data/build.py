@@ -97,7 +97,7 @@ def _read_file(request: DataRequest, path: Path, target: Path, teller: _Teller) 
             read += len(texts)
             teller.tell(read, None)
 
-        table = read_rows(path, request.text, request.label, keep)
+        table = read_rows(path, request.text, request.label, keep, request.encoding)
     return table, TextRows(target)
 
 

@@ -22,7 +22,7 @@ from trainwright.data.sources import places_of, source_files
 from trainwright.messages.text import _
 from trainwright.records import read_json, write_json
 
-FORMAT = 1  # of the prepared folder and of how files are read; raise it when either changes
+FORMAT = 2  # of the prepared folder and of how files are read; raise it when either changes
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -92,6 +92,7 @@ def identity_of(request: DataRequest, cache: Path) -> dict[str, Any]:
         "data.label": request.label,
         "data.labels": list(request.labels) if request.labels else None,
         "data.empty_rows": request.empty_rows,
+        "data.encoding": request.encoding,
         "learn.seed": request.seed if any(isinstance(place, float) for place in places.values()) else None,
         "tokenizer": tokenizer | {"model_type": _model_type(Path(request.model_folder))},
         "libraries": {name: version(name) for name in ("tokenizers", "transformers")},

@@ -69,6 +69,9 @@ class Noticed:
     """What a source noticed while it was read; complete when its last batch has been given out.
 
     Attributes:
+        encoding: Of a text file; None where the format has one of its own.
+        encoding_because: Why it was taken.
+        encoding_doubtful: Others would fit as well.
         delimiter: The delimiter, where it is not the one that the file's ending promises.
         plain_quotes: Quote marks were read as part of the texts.
         blank_lines: Lines with nothing in them, which are no rows.
@@ -78,6 +81,9 @@ class Noticed:
         unused: Columns that are not read.
     """
 
+    encoding: str | None = None
+    encoding_because: str = ""
+    encoding_doubtful: bool = False
     delimiter: str | None = None
     plain_quotes: bool = False
     blank_lines: int = 0

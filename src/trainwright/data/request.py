@@ -32,6 +32,7 @@ class DataRequest:
         seed: Decides which rows are held out.
         model_folder: Local folder with the tokenizer.
         model_max_length: Tokens that the model's position table allows; None if it has no such limit.
+        encoding: Encoding of text files, or "auto".
     """
 
     train: str
@@ -45,6 +46,7 @@ class DataRequest:
     seed: int
     model_folder: str
     model_max_length: int | None
+    encoding: str = "auto"
 
 
 def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int | None) -> DataRequest:
@@ -62,6 +64,7 @@ def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int 
         seed=recipe.learn.seed,
         model_folder=str(model_folder),
         model_max_length=model_max_length,
+        encoding=data.encoding,
     )
 
 

@@ -55,7 +55,7 @@ class RowTable:
         return len(self.hashes)
 
 
-def read_rows(path: Path, text: str, label: str, keep: Callable[[list[str]], None]) -> RowTable:
+def read_rows(path: Path, text: str, label: str, keep: Callable[[list[str]], None], encoding: str = "auto") -> RowTable:
     """Read a labelled file from its first row to its last.
 
     Args:
@@ -63,11 +63,12 @@ def read_rows(path: Path, text: str, label: str, keep: Callable[[list[str]], Non
         text: Column with the text.
         label: Column with the label.
         keep: Takes the texts of each batch.
+        encoding: The recipe's data.encoding.
 
     Raises:
         DataError: The file, a column, a row or a label cannot be used; with file and line.
     """
-    source = open_source(path)
+    source = open_source(path, encoding)
     check_columns(source, text, label)
     labels = LabelColumn(path, label)
     parts: list[tuple[np.ndarray, ...]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from trainwright.data.complaints import listed
 from trainwright.data.rules_rows import Seen
@@ -136,6 +137,7 @@ def reading_notes(seen: Seen) -> Iterator[Finding]:
         if not reading:
             continue
         where = {"file": facts["file"]}
+        yield from _encoding(reading, where)
         if reading["delimiter"]:
             mark = {"\t": _("tabs"), ";": _("semicolons")}[reading["delimiter"]]
             text = _("{file} separates its columns by {mark}, not by commas, and is read so.")
@@ -149,3 +151,19 @@ def reading_notes(seen: Seen) -> Iterator[Finding]:
         if reading["unused"]:
             text = _("{file}: columns that are not used: {names}.").format(names=listed(reading["unused"]), **where)
             yield Finding("data.unused-columns", "note", text, where | {"columns": reading["unused"]})
+
+
+def _encoding(reading: dict[str, Any], where: dict[str, Any]) -> Iterator[Finding]:
+    name = reading.get("encoding")
+    if name in (None, "utf-8"):
+        return
+    text = _("{file} is read as {encoding}: {because}.")
+    yield Finding(
+        "data.encoding",
+        "warning" if reading["encoding_doubtful"] else "note",
+        text.format(encoding=name.upper(), because=reading["encoding_because"], **where),
+        where | {"encoding": name, "because": reading["encoding_because"]},
+        _("Look at a few texts; if they are wrong, name the encoding: data.encoding.")
+        if reading["encoding_doubtful"]
+        else "",
+    )

@@ -10,8 +10,10 @@ from typing import Protocol
 from trainwright.data.cells import Noticed, RowBatch
 from trainwright.data.complaints import missing_file
 from trainwright.data.delimited import Delimited
+from trainwright.data.encodings import find_encoding
 from trainwright.data.jsonlines import JsonLines
 from trainwright.data.request import DataRequest, share_of
+from trainwright.data.textfile import ending_of
 from trainwright.errors import DataError
 from trainwright.messages.text import _
 
@@ -36,11 +38,15 @@ class Source(Protocol):
         """The rows from the start, with the named columns only; ``lists`` names those that may hold lists."""
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path, encoding: str = "auto") -> Source:
     """Open a file or folder by what it is.
 
+    Args:
+        path: The file or folder.
+        encoding: The recipe's data.encoding.
+
     Raises:
-        DataError: It does not exist, is empty, or is of no known format.
+        DataError: It does not exist, is empty, is of no known format, or its encoding cannot be found.
     """
     if not path.exists():
         raise missing_file(path)
@@ -48,11 +54,11 @@ def open_source(path: Path) -> Source:
         return _open_folder(path)
     if path.stat().st_size == 0:
         raise DataError(_("{file} is empty.").format(file=path))
-    ending = path.suffix.lower()
+    ending = ending_of(path)
     if ending in (".csv", ".tsv"):
-        return Delimited(path)
+        return Delimited(path, find_encoding(path, encoding))
     if ending in (".jsonl", ".json", ".ndjson"):
-        return JsonLines(path)
+        return JsonLines(path, find_encoding(path, encoding))
     if ending == ".parquet":
         from trainwright.data.columnar import open_parquet  # pyarrow is slow to import and often not needed
 

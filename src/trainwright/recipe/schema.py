@@ -75,6 +75,16 @@ def _file_or_share(text: str) -> str:
     return text
 
 
+def _codec(name: str) -> str:
+    """A text encoding of Python's, or auto."""
+    try:
+        "".encode("utf-8" if name == "auto" else name)
+    except (LookupError, UnicodeError):
+        text = _("'{name}' is no encoding; write auto, utf-8, gb18030, big5, latin-1 ...")
+        raise ValueError(text.format(name=name)) from None
+    return name
+
+
 def _price(value: Any) -> Any:
     try:
         parse_money(str(value))
@@ -153,6 +163,10 @@ class Data(_Section):
     )
     empty_rows: Literal["drop", "refuse"] = Field(
         "drop", description="What to do with training rows that have no text; evaluation rows are never dropped."
+    )
+
+    encoding: Annotated[Text, AfterValidator(_codec)] = Field(
+        "auto", description="Encoding of text files: auto, or a name such as utf-8, gb18030, big5, latin-1."
     )
 
     @field_validator("labels")

@@ -44,10 +44,9 @@ class Table:
     def __init__(self, path: Path, column: str) -> None:
         ending = path.suffix.lower()
         if ending not in DELIMITED + JSON_LINES:
-            raise DataError(
-                _("{file} is none of CSV, TSV and JSONL.").format(file=path), _("Save it as one of them, in UTF-8.")
-            )
+            raise DataError(_("{file} is none of CSV, TSV and JSONL.").format(file=path), _("Save it as one of them."))
         self._source = open_source(path)
+        self._encoding = self._source.noticed.encoding or "utf-8"
         self._column = column
         self._is_json = ending in JSON_LINES
         self._delimiter = self._source.noticed.delimiter or ("\t" if ending == ".tsv" else ",")
@@ -65,9 +64,17 @@ class Table:
         batches = self._source.batches([self._column])
         rows = (row for batch in batches for row in zip(batch.lines, batch.columns[self._column], strict=True))
         # Lines end where the reader ends them: csv at any kind of line break, JSON lines at "\n" only.
-        with open(self._source.path, encoding="utf-8", newline="\n" if self._is_json else "") as file:
+        with open(self._source.path, encoding=self._encoding, newline="\n" if self._is_json else "") as file:
             for (first, text), (following, _text) in pairwise(chain([(1, "")], rows, [(sys.maxsize, "")])):
                 yield str(text or ""), "".join(islice(file, following - first))
+
+    def encoding_with(self, labels: Sequence[str]) -> str:
+        """The encoding to write in: the file's own, or UTF-8 where that lacks a character of a label."""
+        try:
+            "".join(labels).encode(self._encoding)
+        except UnicodeEncodeError:
+            return "utf-8"
+        return self._encoding
 
     def head_with_names(self, head: str, labels: Sequence[str]) -> str:
         """What stands before the rows, with the names of the new columns.
