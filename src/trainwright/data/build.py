@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ from trainwright.data.store import TEXT_SCHEMA, TEXTS_KEY, TOKEN_SCHEMA, ArrowWr
 from trainwright.data.tokenise import Tokenizer, encode_all, load_tokenizer
 from trainwright.errors import DataError
 from trainwright.messages.text import _
-from trainwright.records import to_plain, write_json
+from trainwright.records import Audit, to_plain, write_json
 
 BATCH_ROWS = 2048  # texts handed to the tokenizer at once: all cores are busy, and memory stays small
 BATCH_CHARACTERS = 4_000_000  # or fewer of very long ones
@@ -54,6 +55,18 @@ def build(request: DataRequest, looked: Looked, cache: Path, progress: Progress)
         if identity_of(request, cache) != looked.parts:
             raise DataError(_("A data file changed while it was read."), _("Start again when it is complete."))
         write_identity(folder, request, looked.parts, datetime.now(UTC).isoformat(timespec="milliseconds"))
+
+
+def audit_rows(request: DataRequest, cache: Path, progress: Progress) -> Audit:
+    """Audit rows and labels only: no tokenizer is needed, and nothing stays in the cache.
+
+    Raises:
+        DataError: The data cannot be read.
+    """
+    cache.mkdir(parents=True, exist_ok=True)  # the disk with room for texts
+    with tempfile.TemporaryDirectory(prefix=".audit-", dir=cache) as folder:
+        parts, labels = _read(request, Path(folder), _Teller(progress))
+        return audit_of(request, _facts(request, parts, labels))
 
 
 # -- read and split -------------------------------------------------------------------------------------------------
