@@ -80,7 +80,10 @@ def quickstart(
 
 @app.command()
 def init(
-    file: Annotated[Path, typer.Argument(help="Your labelled text: CSV, TSV, JSONL, Parquet or a datasets folder.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="Your labelled text: a table, JSON, or a folder with a sub-folder of texts per label."),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The recipe to write.")] = Path("recipe.yaml"),
     model: Annotated[str | None, typer.Option(help="Model folder or hub id. [default: by the language]")] = None,
     text: Annotated[str | None, typer.Option(help="Column with the text. [default: found]")] = None,

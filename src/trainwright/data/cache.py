@@ -19,6 +19,7 @@ from typing import Any
 
 from trainwright.data.request import DataRequest
 from trainwright.data.sources import places_of, source_files
+from trainwright.data.textfile import ending_of
 from trainwright.messages.text import _
 from trainwright.records import read_json, write_json
 
@@ -77,10 +78,7 @@ def identity_of(request: DataRequest, cache: Path) -> dict[str, Any]:
     """Everything that decides what a prepared set holds. max_length does not: it is applied when rows are read."""
     hashes = ContentHashes(cache)
     places = places_of(request)
-    content = {
-        split: place if isinstance(place, float) else [[file.suffix, hashes.of(file)] for file in source_files(place)]
-        for split, place in places.items()
-    }
+    content = {split: place if isinstance(place, float) else _content(place, hashes) for split, place in places.items()}
     tokenizer = {file.name: hashes.of(file) for file in tokenizer_files(Path(request.model_folder))}
     hashes.remember()
     return {
@@ -97,6 +95,15 @@ def identity_of(request: DataRequest, cache: Path) -> dict[str, Any]:
         "tokenizer": tokenizer | {"model_type": _model_type(Path(request.model_folder))},
         "libraries": {name: version(name) for name in ("tokenizers", "transformers")},
     }
+
+
+def _content(place: Path, hashes: ContentHashes) -> list[list[str]]:
+    """Hash of each file, with its ending, or in a folder its name: names of sub-folders may be labels."""
+    inside = place.is_dir()
+    return [
+        [file.relative_to(place).as_posix() if inside else ending_of(file), hashes.of(file)]
+        for file in source_files(place)
+    ]
 
 
 def write_identity(folder: Path, request: DataRequest, parts: dict[str, Any], made: str) -> None:

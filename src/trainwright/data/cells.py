@@ -79,6 +79,7 @@ class Noticed:
         longest_span: First and last line of the longest of them.
         doubtful: Those whose every line could be a row of its own.
         unused: Columns that are not read.
+        unread: Sheets that are not read.
     """
 
     encoding: str | None = None
@@ -91,6 +92,7 @@ class Noticed:
     longest_span: tuple[int, int] | None = None
     doubtful: list[Span] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
 
 def in_batches(rows: Iterable[tuple[int, list[Cell]]], columns: list[str]) -> Iterator[RowBatch]:

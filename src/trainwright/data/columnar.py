@@ -89,6 +89,42 @@ def open_parquet(path: Path) -> Columnar:
     return Columnar(path, schema, read)
 
 
+def open_arrow(path: Path) -> Columnar:
+    """Open an Arrow or Feather file, whether it was written as a file or as a stream.
+
+    Raises:
+        DataError: It is no such file.
+    """
+
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with pa.memory_map(str(path)) as file:
+            for batch in _arrow_batches(file):
+                for start in range(0, batch.num_rows, BATCH_ROWS):
+                    yield batch.select(columns).slice(start, BATCH_ROWS)
+
+    try:
+        with pa.memory_map(str(path)) as file:
+            schema = _arrow_reader(file).schema
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error) from error
+    return Columnar(path, schema, read)
+
+
+def _arrow_batches(file: Any) -> Iterator[pa.RecordBatch]:
+    reader = _arrow_reader(file)
+    if isinstance(reader, pa.RecordBatchFileReader):
+        yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
+    else:
+        yield from reader
+
+
+def _arrow_reader(file: Any) -> Any:
+    """The file format begins with its name; a stream does not."""
+    begins = file.read(6)
+    file.seek(0)
+    return pa.ipc.open_file(file) if begins == b"ARROW1" else pa.ipc.open_stream(file)
+
+
 def open_dataset(folder: Path) -> Columnar:
     """Open a folder that `datasets.Dataset.save_to_disk` wrote.
 

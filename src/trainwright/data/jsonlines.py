@@ -14,7 +14,7 @@ from trainwright.data.textfile import open_text
 from trainwright.errors import DataError
 from trainwright.messages.text import _
 
-_decoder = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
+DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
 
 
 class JsonLines:
@@ -76,7 +76,7 @@ class JsonLines:
 
     def _parse(self, line: int, raw: str) -> dict[str, Any]:
         try:
-            value = _decoder.decode(raw.strip())
+            value = DECODER.decode(raw.strip())
         except (ValueError, RecursionError) as error:
             text = _("{file}, line {line} is no JSON: {reason}.")
             raise DataError(text.format(file=self.path, line=line, reason=error), _expected()) from error

@@ -148,6 +148,10 @@ def reading_notes(seen: Seen) -> Iterator[Finding]:
         if reading["blank_lines"]:
             text = _("{file}: blank lines, which are no rows: {count}.").format(count=reading["blank_lines"], **where)
             yield Finding("data.blank-lines", "note", text, where | {"count": reading["blank_lines"]})
+        if reading.get("unread"):
+            text = _("{file}: sheets that are not read, since the first one is: {names}.")
+            text = text.format(names=listed(reading["unread"]), **where)
+            yield Finding("data.unread-sheets", "note", text, where | {"sheets": reading["unread"]})
         if reading["unused"]:
             text = _("{file}: columns that are not used: {names}.").format(names=listed(reading["unused"]), **where)
             yield Finding("data.unused-columns", "note", text, where | {"columns": reading["unused"]})

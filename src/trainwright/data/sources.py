@@ -1,4 +1,4 @@
-"""Open a labelled file, whatever its format: CSV, TSV, JSON lines, Parquet, a `datasets` folder."""
+"""Open a labelled file or folder, whatever its format."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import Protocol
 
 from trainwright.data.cells import Noticed, RowBatch
 from trainwright.data.complaints import missing_file
+from trainwright.data.conll import CONLL_ENDINGS, Conll
 from trainwright.data.delimited import Delimited
-from trainwright.data.encodings import find_encoding
+from trainwright.data.encodings import Encoding, find_encoding
+from trainwright.data.jsonarray import JsonArray
 from trainwright.data.jsonlines import JsonLines
+from trainwright.data.lines import TEXT_ENDINGS, Lines, TextFolder, text_files
 from trainwright.data.request import DataRequest, share_of
-from trainwright.data.textfile import ending_of
+from trainwright.data.spreadsheet import Spreadsheet
+from trainwright.data.textfile import ending_of, open_text
 from trainwright.errors import DataError
 from trainwright.messages.text import _
 
-ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".parquet")
+TEXT = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", *TEXT_ENDINGS, *CONLL_ENDINGS)  # each also with .gz or .zst
+COLUMNAR = (".parquet", ".arrow", ".feather", ".xlsx")
+ENDINGS = (*TEXT, *COLUMNAR)
 # Names of splits in a folder of several, by what they are for here.
 SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 
@@ -51,20 +57,42 @@ def open_source(path: Path, encoding: str = "auto") -> Source:
     if not path.exists():
         raise missing_file(path)
     if path.is_dir():
-        return _open_folder(path)
+        return _open_folder(path, encoding)
     if path.stat().st_size == 0:
         raise DataError(_("{file} is empty.").format(file=path))
     ending = ending_of(path)
-    if ending in (".csv", ".tsv"):
-        return Delimited(path, find_encoding(path, encoding))
-    if ending in (".jsonl", ".json", ".ndjson"):
-        return JsonLines(path, find_encoding(path, encoding))
-    if ending == ".parquet":
-        from trainwright.data.columnar import open_parquet  # pyarrow is slow to import and often not needed
+    if ending in COLUMNAR and path.suffix.lower() == ending:
+        return _open_columnar(path, ending)
+    if ending not in TEXT:
+        text = _("{file}: the format '{ending}' is not known.").format(file=path, ending=path.suffix.lower())
+        known = _("Known are {endings} and folders of datasets or of text files.")
+        raise DataError(text, known.format(endings=", ".join(ENDINGS)))
+    return _open_text(path, ending, find_encoding(path, encoding))
 
-        return open_parquet(path)
-    text = _("{file}: the format '{ending}' is not known.").format(file=path, ending=ending)
-    raise DataError(text, _("Known are {endings} and folders of datasets.").format(endings=", ".join(ENDINGS)))
+
+def _open_text(path: Path, ending: str, encoding: Encoding) -> Source:
+    if ending in (".csv", ".tsv"):
+        return Delimited(path, encoding)
+    if ending in TEXT_ENDINGS:
+        return Lines(path, encoding)
+    if ending in CONLL_ENDINGS:
+        return Conll(path, encoding)
+    if ending == ".json" and _begins_with(path, encoding.name, "["):
+        return JsonArray(path, encoding)
+    return JsonLines(path, encoding)
+
+
+def _open_columnar(path: Path, ending: str) -> Source:
+    if ending == ".xlsx":
+        return Spreadsheet(path)
+    from trainwright.data.columnar import open_arrow, open_parquet  # pyarrow is slow to import and often not needed
+
+    return open_parquet(path) if ending == ".parquet" else open_arrow(path)
+
+
+def _begins_with(path: Path, encoding: str, character: str) -> bool:
+    with open_text(path, encoding, newline="") as file:
+        return next((line.lstrip()[:1] for line in file if line.strip()), "") == character
 
 
 def source_files(path: Path) -> list[Path]:
@@ -73,7 +101,14 @@ def source_files(path: Path) -> list[Path]:
         raise missing_file(path)
     if not path.is_dir():
         return [path]
-    return sorted(item for item in path.rglob("*") if item.suffix in (".arrow", ".json"))
+    if _is_saved(path):
+        return sorted(item for item in path.rglob("*") if item.suffix in (".arrow", ".json"))
+    return text_files(path)
+
+
+def _is_saved(folder: Path) -> bool:
+    """Whether datasets wrote a folder."""
+    return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
 
 
 def split_folder(path: Path, split: str) -> Path | None:
@@ -84,16 +119,15 @@ def split_folder(path: Path, split: str) -> Path | None:
     return next((path / name for name in SPLIT_NAMES[split] if name in names), None)
 
 
-def _open_folder(path: Path) -> Source:
+def _open_folder(path: Path, encoding: str) -> Source:
+    if not _is_saved(path):
+        return TextFolder(path, encoding)
     from trainwright.data.columnar import open_dataset
 
     if (path / "state.json").is_file():
         return open_dataset(path)
-    if (path / "dataset_dict.json").is_file():
-        text = _("{folder} holds several splits, and it is not clear which one is meant.").format(folder=path)
-        raise DataError(text, _("Name the folder of one split, which lies below it."))
-    text = _("{folder} is a folder, but none that datasets wrote (it has no state.json).").format(folder=path)
-    raise DataError(text, _("Name a file, or a folder written by save_to_disk."))
+    text = _("{folder} holds several splits, and it is not clear which one is meant.").format(folder=path)
+    raise DataError(text, _("Name the folder of one split, which lies below it."))
 
 
 def places_of(request: DataRequest) -> dict[str, Path | float]:

@@ -15,6 +15,7 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from trainwright.data.complaints import missing_column
+from trainwright.data.jsonarray import JsonArray
 from trainwright.data.sources import open_source
 from trainwright.errors import DataError
 from trainwright.messages.text import _
@@ -46,6 +47,9 @@ class Table:
         if ending not in DELIMITED + JSON_LINES:
             raise DataError(_("{file} is none of CSV, TSV and JSONL.").format(file=path), _("Save it as one of them."))
         self._source = open_source(path)
+        if isinstance(self._source, JsonArray):
+            text = _("{file} is one JSON array; predictions are written behind rows that have a line each.")
+            raise DataError(text.format(file=path), _("Save it as JSON lines."))
         self._encoding = self._source.noticed.encoding or "utf-8"
         self._column = column
         self._is_json = ending in JSON_LINES

@@ -131,3 +131,9 @@ def test_labels_that_the_encoding_of_the_file_lacks_are_written_in_utf8(tmp_path
     path = tmp_path / "a.csv"
     path.write_bytes("text\nà la carte, très déçu\n".encode("latin-1").replace(b",", b" "))
     assert Table(path, "text").encoding_with(["好"]) == "utf-8"
+
+
+def test_an_array_is_refused_since_its_rows_have_no_lines(tmp_path):
+    (tmp_path / "a.json").write_text('[{"text": "a"}]')
+    with pytest.raises(DataError, match="is one JSON array.*Save it as JSON lines"):
+        Table(tmp_path / "a.json", "text")
