@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from trainwright.data.audit import LINES, Part, row_facts
 from trainwright.data.cache import Looked, identity_of, is_whole, write_identity
+from trainwright.data.files import Place
 from trainwright.data.findings import audit_of, refusal
 from trainwright.data.labels import ids_of, in_order
 from trainwright.data.lengths import histogram_of, longest
@@ -78,7 +79,7 @@ def _read(request: DataRequest, folder: Path, teller: _Teller) -> tuple[list[Par
     tables = {
         split: _read_file(request, place, folder / text_file(split), teller)
         for split, place in places.items()
-        if isinstance(place, Path)
+        if not isinstance(place, float)
     }
     table, texts = tables["train"]
     labels = _training_labels(request, table)
@@ -100,7 +101,7 @@ def _training_labels(request: DataRequest, table: RowTable) -> list[str]:
     return in_order(names, request.labels, table.path, [table.first_lines[code] for code in codes])
 
 
-def _read_file(request: DataRequest, path: Path, target: Path, teller: _Teller) -> tuple[RowTable, TextRows]:
+def _read_file(request: DataRequest, path: Place, target: Path, teller: _Teller) -> tuple[RowTable, TextRows]:
     read = 0
     with ArrowWriter(target, TEXT_SCHEMA) as writer:
 
@@ -115,7 +116,7 @@ def _read_file(request: DataRequest, path: Path, target: Path, teller: _Teller) 
 
 
 def _split_training(
-    request: DataRequest, places: dict[str, Path | float], table: RowTable, texts: TextRows, labels: list[str]
+    request: DataRequest, places: dict[str, Place | float], table: RowTable, texts: TextRows, labels: list[str]
 ) -> list[Part]:
     """The training rows, and what is held out of them. Rows without text are in neither."""
     free, blank = ~table.blank, np.flatnonzero(table.blank)

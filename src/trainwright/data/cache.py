@@ -17,7 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from trainwright.data.request import DataRequest
+from trainwright.data.files import Place, paths_of
+from trainwright.data.request import DataRequest, named
 from trainwright.data.sources import places_of, source_files
 from trainwright.data.textfile import ending_of
 from trainwright.messages.text import _
@@ -97,19 +98,19 @@ def identity_of(request: DataRequest, cache: Path) -> dict[str, Any]:
     }
 
 
-def _content(place: Path, hashes: ContentHashes) -> list[list[str]]:
+def _content(place: Place, hashes: ContentHashes) -> list[list[str]]:
     """Hash of each file, with its ending, or in a folder its name: names of sub-folders may be labels."""
-    inside = place.is_dir()
     return [
-        [file.relative_to(place).as_posix() if inside else ending_of(file), hashes.of(file)]
-        for file in source_files(place)
+        [file.relative_to(path).as_posix() if path.is_dir() else ending_of(file), hashes.of(file)]
+        for path in paths_of(place)
+        for file in source_files(path)
     ]
 
 
 def write_identity(folder: Path, request: DataRequest, parts: dict[str, Any], made: str) -> None:
     """Write beside a prepared set's other files what it was made from."""
     sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
-    write_json(folder / "identity.json", {"made": made, "train": request.train, "sizes": sizes, "parts": parts})
+    write_json(folder / "identity.json", {"made": made, "train": named(request.train), "sizes": sizes, "parts": parts})
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
@@ -176,9 +177,9 @@ def _model_type(folder: Path) -> str | None:
 def _why_not(request: DataRequest, parts: dict[str, Any], cache: Path) -> str:
     """What differs from the newest set that was prepared from the same training file."""
     found = [read_json(file) for file in (cache / "prepared").glob("[!.]*/identity.json")]
-    same_file = [identity for identity in found if identity and identity["train"] == request.train]
+    same_file = [identity for identity in found if identity and identity["train"] == named(request.train)]
     if not same_file:
-        return _("nothing was prepared from {file} yet").format(file=request.train)
+        return _("nothing was prepared from {file} yet").format(file=named(request.train))
     newest = max(same_file, key=lambda identity: identity["made"])
     changed = [name for name in parts if parts[name] != newest["parts"].get(name)]
     what = ", ".join(_difference(request, name, parts[name], newest["parts"].get(name)) for name in changed)
@@ -193,7 +194,8 @@ def _difference(request: DataRequest, name: str, now: Any, before: Any) -> str:
     if name == "format":
         return _("Trainwright prepares data in another way")
     if name in ("train", "validation", "test"):
-        file = getattr(request, name)
+        asked = getattr(request, name)
+        file = None if asked is None else named(asked)
         same_kind = isinstance(now, list) and isinstance(before, list)
         if same_kind:
             return _("{file} has changed").format(file=file)

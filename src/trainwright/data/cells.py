@@ -80,6 +80,7 @@ class Noticed:
         doubtful: Those whose every line could be a row of its own.
         unused: Columns that are not read.
         unread: Sheets that are not read.
+        files: Where several files are read as one: each, and what its first line is counted as.
     """
 
     encoding: str | None = None
@@ -93,6 +94,7 @@ class Noticed:
     doubtful: list[Span] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    files: list[tuple[str, int]] = field(default_factory=list)
 
 
 def in_batches(rows: Iterable[tuple[int, list[Cell]]], columns: list[str]) -> Iterator[RowBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ class DataRequest:
     """What is asked of the data.
 
     Attributes:
-        train: Absolute path of the training file or folder.
-        validation: Absolute path, a share of the training rows such as "10%", or None for no validation.
-        test: Absolute path, a share of the training rows, or None.
+        train: Absolute path of the training file or folder, a pattern for several, or a list of such.
+        validation: The same, a share of the training rows such as "10%", or None for no validation.
+        test: The same, a share of the training rows, or None.
         text: Name of the column with the text.
         label: Name of the column with the label.
         labels: Label names in the order of their ids; None means sorted.
@@ -35,9 +35,9 @@ class DataRequest:
         encoding: Encoding of text files, or "auto".
     """
 
-    train: str
-    validation: str | None
-    test: str | None
+    train: str | tuple[str, ...]
+    validation: str | tuple[str, ...] | None
+    test: str | tuple[str, ...] | None
     text: str
     label: str
     labels: tuple[str, ...] | None
@@ -53,9 +53,9 @@ def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int 
     """The request of a recipe, for a model that was found on this machine."""
     data = recipe.data
     return DataRequest(
-        train=str(data.train),
-        validation=None if data.validation is None else str(data.validation),
-        test=None if data.test is None else str(data.test),
+        train=_plain(data.train),
+        validation=None if data.validation is None else _plain(data.validation),
+        test=None if data.test is None else _plain(data.test),
         text=data.text,
         label=data.label,
         labels=None if data.labels is None else tuple(data.labels),
@@ -68,9 +68,18 @@ def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int 
     )
 
 
-def share_of(value: str | None) -> float | None:
+def _plain(asked: str | list[str]) -> str | tuple[str, ...]:
+    return str(asked) if isinstance(asked, str) else tuple(asked)
+
+
+def named(asked: str | Sequence[str]) -> str:
+    """What a recipe asks for in a split, as text."""
+    return asked if isinstance(asked, str) else ", ".join(asked)
+
+
+def share_of(value: str | tuple[str, ...] | None) -> float | None:
     """The share that a split asks for ("10%" is 0.1); None if it names a file, or nothing."""
-    if value is None:
+    if not isinstance(value, str):
         return None
     try:
         return parse_share(value)

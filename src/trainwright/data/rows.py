@@ -11,6 +11,7 @@ import numpy as np
 
 from trainwright.data.cells import Noticed, RowBatch
 from trainwright.data.complaints import missing_column
+from trainwright.data.files import Place
 from trainwright.data.labels import LabelColumn
 from trainwright.data.sources import Source, open_source
 from trainwright.errors import DataError
@@ -55,11 +56,13 @@ class RowTable:
         return len(self.hashes)
 
 
-def read_rows(path: Path, text: str, label: str, keep: Callable[[list[str]], None], encoding: str = "auto") -> RowTable:
+def read_rows(
+    place: Place, text: str, label: str, keep: Callable[[list[str]], None], encoding: str = "auto"
+) -> RowTable:
     """Read a labelled file from its first row to its last.
 
     Args:
-        path: The file.
+        place: The file, or several.
         text: Column with the text.
         label: Column with the label.
         keep: Takes the texts of each batch.
@@ -68,7 +71,8 @@ def read_rows(path: Path, text: str, label: str, keep: Callable[[list[str]], Non
     Raises:
         DataError: The file, a column, a row or a label cannot be used; with file and line.
     """
-    source = open_source(path, encoding)
+    source = open_source(place, encoding)
+    path = source.path
     check_columns(source, text, label)
     labels = LabelColumn(path, label)
     parts: list[tuple[np.ndarray, ...]] = []

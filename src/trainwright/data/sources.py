@@ -12,6 +12,7 @@ from trainwright.data.complaints import missing_file
 from trainwright.data.conll import CONLL_ENDINGS, Conll
 from trainwright.data.delimited import Delimited
 from trainwright.data.encodings import Encoding, find_encoding
+from trainwright.data.files import Files, Place, Several, paths_of, place_of
 from trainwright.data.jsonarray import JsonArray
 from trainwright.data.jsonlines import JsonLines
 from trainwright.data.lines import TEXT_ENDINGS, Lines, TextFolder, text_files
@@ -44,16 +45,18 @@ class Source(Protocol):
         """The rows from the start, with the named columns only; ``lists`` names those that may hold lists."""
 
 
-def open_source(path: Path, encoding: str = "auto") -> Source:
+def open_source(path: Place, encoding: str = "auto") -> Source:
     """Open a file or folder by what it is.
 
     Args:
-        path: The file or folder.
+        path: The file or folder, or several of them.
         encoding: The recipe's data.encoding.
 
     Raises:
         DataError: It does not exist, is empty, is of no known format, or its encoding cannot be found.
     """
+    if isinstance(path, Files):
+        return Several(path, [open_source(one, encoding) for one in paths_of(path)])
     if not path.exists():
         raise missing_file(path)
     if path.is_dir():
@@ -96,9 +99,7 @@ def _begins_with(path: Path, encoding: str, character: str) -> bool:
 
 
 def source_files(path: Path) -> list[Path]:
-    """The files that hold a source's content, in order."""
-    if not path.exists():
-        raise missing_file(path)
+    """The files that hold the content of a file or folder, in order."""
     if not path.is_dir():
         return [path]
     if _is_saved(path):
@@ -111,9 +112,9 @@ def _is_saved(folder: Path) -> bool:
     return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
 
 
-def split_folder(path: Path, split: str) -> Path | None:
+def split_folder(path: Place, split: str) -> Path | None:
     """The sub-folder of a saved DatasetDict that holds a split; None if it has none, or is no such folder."""
-    if not (path / "dataset_dict.json").is_file():
+    if isinstance(path, Files) or not (path / "dataset_dict.json").is_file():
         return None
     names = json.loads((path / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
     return next((path / name for name in SPLIT_NAMES[split] if name in names), None)
@@ -130,16 +131,16 @@ def _open_folder(path: Path, encoding: str) -> Source:
     raise DataError(text, _("Name the folder of one split, which lies below it."))
 
 
-def places_of(request: DataRequest) -> dict[str, Path | float]:
-    """Where each split comes from: a file or folder, or a share held out of train; only the splits that there are.
+def places_of(request: DataRequest) -> dict[str, Place | float]:
+    """Where each split comes from: files, or a share held out of train; only the splits that there are.
 
     A folder that was saved with several splits brings its own validation and test, which come before a share.
 
     Raises:
-        DataError: The shares leave nothing to train on.
+        DataError: The shares leave nothing to train on, or a pattern finds no file.
     """
-    root = Path(request.train)
-    places: dict[str, Path | float] = {"train": split_folder(root, "train") or root}
+    root = place_of(request.train)
+    places: dict[str, Place | float] = {"train": split_folder(root, "train") or root}
     wishes = {"validation": request.validation, "test": request.test}
     for split, wish in wishes.items():
         share, own = share_of(wish), split_folder(root, split)
@@ -148,7 +149,7 @@ def places_of(request: DataRequest) -> dict[str, Path | float]:
         elif share is not None:
             places[split] = share
         elif wish is not None:
-            places[split] = Path(wish)
+            places[split] = place_of(wish)
     shares = [place for place in places.values() if isinstance(place, float)]
     if sum(shares) >= 1 or 0.0 in shares:
         text = _("data.validation: {validation} and data.test: {test} leave nothing to train on or to measure.")

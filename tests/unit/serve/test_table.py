@@ -135,5 +135,5 @@ def test_labels_that_the_encoding_of_the_file_lacks_are_written_in_utf8(tmp_path
 
 def test_an_array_is_refused_since_its_rows_have_no_lines(tmp_path):
     (tmp_path / "a.json").write_text('[{"text": "a"}]')
-    with pytest.raises(DataError, match="is one JSON array.*Save it as JSON lines"):
+    with pytest.raises(DataError, match=r"is one JSON array.*Save it as JSON lines"):
         Table(tmp_path / "a.json", "text")
