@@ -30,6 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+data_app = typer.Typer(help="Look at the data of a recipe before anything is trained.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
 RunsOption = Annotated[
     Path | None,
     typer.Option("--runs", help="Folder that holds the runs. [default: ./runs, or the data disk on AutoDL]"),
@@ -77,7 +80,10 @@ def quickstart(
 
 @app.command()
 def init(
-    file: Annotated[Path, typer.Argument(help="Your labelled text: CSV, TSV, JSONL, Parquet or a datasets folder.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="Your labelled text: a table, JSON, or a folder with a sub-folder of texts per label."),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The recipe to write.")] = Path("recipe.yaml"),
     model: Annotated[str | None, typer.Option(help="Model folder or hub id. [default: by the language]")] = None,
     text: Annotated[str | None, typer.Option(help="Column with the text. [default: found]")] = None,
@@ -232,6 +238,26 @@ def export(
 
     remote_code.allow(trust_remote_code)
     export_and_show(_find(run, runs), to, output, _console())
+
+
+@data_app.command("check")
+def data_check(
+    recipe: Annotated[Path, typer.Argument(help="The recipe file.")],
+    set_: SetOption = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Rows and labels only; needs no model.")] = False,
+) -> None:
+    """Audit the data: rows, labels, copies, lengths, tokens; ends with 1 if a run would be refused."""
+    from trainwright.cli.checking import check_and_show
+
+    check_and_show(recipe, set_ or [], rows, _console())
+
+
+@data_app.command("prepare")
+def data_prepare(recipe: Annotated[Path, typer.Argument(help="The recipe file.")], set_: SetOption = None) -> None:
+    """Audit and tokenise the data into the cache, so that a run begins at once."""
+    from trainwright.cli.checking import prepare_and_show
+
+    prepare_and_show(recipe, set_ or [], _console())
 
 
 # -- helpers -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import time
 from collections.abc import Callable
@@ -102,8 +103,7 @@ def needs_of(recipe_file: Path, sets: list[str], runs: Path | None) -> Asked:
     from trainwright.recipe.load import load_recipe
 
     recipe = load_recipe(recipe_file, sets).recipe
-    named = (recipe.data.train, recipe.data.validation, recipe.data.test)
-    files = [Path(name) for name in named if name is not None and not name.strip().endswith(("%", "％"))]
+    files = _files_of(recipe.data.train, recipe.data.validation, recipe.data.test)
     folder, problem = model_here(recipe)
     return Asked(
         recipe=recipe,
@@ -114,6 +114,19 @@ def needs_of(recipe_file: Path, sets: list[str], runs: Path | None) -> Asked:
         missing=[str(file) for file in files if not file.exists()],
         model_problem=problem,
     )
+
+
+def _files_of(*named: str | list[str] | None) -> list[Path]:
+    """The files that a recipe names; a pattern that finds none stands for itself, so that it is told to be missing."""
+    from trainwright.data.request import share_of
+
+    names = [name for some in named if some is not None for name in ([some] if isinstance(some, str) else some)]
+    files = []
+    for name in names:
+        if share_of(name) is None:
+            found = sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else []
+            files += map(Path, found or [name])
+    return files
 
 
 def _bytes(path: Path) -> int:

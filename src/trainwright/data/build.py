@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from trainwright.data.audit import LINES, Part, row_facts
 from trainwright.data.cache import Looked, identity_of, is_whole, write_identity
+from trainwright.data.files import Place
 from trainwright.data.findings import audit_of, refusal
 from trainwright.data.labels import Labels, ids_of, labels_of
 from trainwright.data.lengths import histogram_of, longest
@@ -29,7 +31,7 @@ from trainwright.data.tokenise import Tokenizer, encode_all, load_tokenizer
 from trainwright.errors import DataError
 from trainwright.messages.text import _
 from trainwright.recipe.tasks import TASKS
-from trainwright.records import to_plain, write_json
+from trainwright.records import Audit, to_plain, write_json
 
 BATCH_ROWS = 2048  # texts handed to the tokenizer at once: all cores are busy, and memory stays small
 BATCH_CHARACTERS = 4_000_000  # or fewer of very long ones
@@ -57,6 +59,18 @@ def build(request: DataRequest, looked: Looked, cache: Path, progress: Progress)
         write_identity(folder, request, looked.parts, datetime.now(UTC).isoformat(timespec="milliseconds"))
 
 
+def audit_rows(request: DataRequest, cache: Path, progress: Progress) -> Audit:
+    """Audit rows and labels only: no tokenizer is needed, and nothing stays in the cache.
+
+    Raises:
+        DataError: The data cannot be read.
+    """
+    cache.mkdir(parents=True, exist_ok=True)  # the disk with room for texts
+    with tempfile.TemporaryDirectory(prefix=".audit-", dir=cache) as folder:
+        parts, labels = _read(request, Path(folder), _Teller(progress))
+        return audit_of(request, _facts(request, parts, labels))
+
+
 # -- read and split -------------------------------------------------------------------------------------------------
 
 
@@ -66,7 +80,7 @@ def _read(request: DataRequest, folder: Path, teller: _Teller) -> tuple[list[Par
     tables = {
         split: _read_file(request, place, folder / text_file(split), teller)
         for split, place in places.items()
-        if isinstance(place, Path)
+        if not isinstance(place, float)
     }
     table, texts = tables["train"]
     labels = _labels(request, tables)
@@ -90,7 +104,7 @@ def _labels(request: DataRequest, tables: dict[str, tuple[RowTable, TextRows]]) 
     return labels_of(TASKS[request.task].label, values, request.labels, table.path, lines, others)
 
 
-def _read_file(request: DataRequest, path: Path, target: Path, teller: _Teller) -> tuple[RowTable, TextRows]:
+def _read_file(request: DataRequest, path: Place, target: Path, teller: _Teller) -> tuple[RowTable, TextRows]:
     read = 0
     with ArrowWriter(target, PAIR_SCHEMA if request.text_pair else TEXT_SCHEMA) as writer:
 
@@ -100,13 +114,14 @@ def _read_file(request: DataRequest, path: Path, target: Path, teller: _Teller) 
             read += len(texts[0])
             teller.tell(read, None)
 
-        kind = TASKS[request.task].label
-        table = read_rows(path, request.text, request.label, keep, kind, request.text_pair, request.label_separator)
+        kind, separator = TASKS[request.task].label, request.label_separator
+        columns = (request.text, request.label)
+        table = read_rows(path, *columns, keep, request.encoding, kind, request.text_pair, separator)
     return table, TextRows(target)
 
 
 def _split_training(
-    request: DataRequest, places: dict[str, Path | float], table: RowTable, texts: TextRows, labels: Labels
+    request: DataRequest, places: dict[str, Place | float], table: RowTable, texts: TextRows, labels: Labels
 ) -> list[Part]:
     """The training rows, and what is held out of them. Rows without text are in neither."""
     free, blank = ~table.blank, np.flatnonzero(table.blank)

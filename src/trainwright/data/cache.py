@@ -17,8 +17,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from trainwright.data.request import DataRequest
+from trainwright.data.files import Place, paths_of
+from trainwright.data.request import DataRequest, named
 from trainwright.data.sources import places_of, source_files
+from trainwright.data.textfile import ending_of
 from trainwright.messages.text import _
 from trainwright.records import read_json, write_json
 
@@ -77,10 +79,7 @@ def identity_of(request: DataRequest, cache: Path) -> dict[str, Any]:
     """Everything that decides what a prepared set holds. max_length does not: it is applied when rows are read."""
     hashes = ContentHashes(cache)
     places = places_of(request)
-    content = {
-        split: place if isinstance(place, float) else [[file.suffix, hashes.of(file)] for file in source_files(place)]
-        for split, place in places.items()
-    }
+    content = {split: place if isinstance(place, float) else _content(place, hashes) for split, place in places.items()}
     tokenizer = {file.name: hashes.of(file) for file in tokenizer_files(Path(request.model_folder))}
     hashes.remember()
     return {
@@ -95,16 +94,26 @@ def identity_of(request: DataRequest, cache: Path) -> dict[str, Any]:
         "task": request.task,
         "data.labels": list(request.labels) if request.labels else None,
         "data.empty_rows": request.empty_rows,
+        "data.encoding": request.encoding,
         "learn.seed": request.seed if any(isinstance(place, float) for place in places.values()) else None,
         "tokenizer": tokenizer | {"model_type": _model_type(Path(request.model_folder))},
         "libraries": {name: version(name) for name in ("tokenizers", "transformers")},
     }
 
 
+def _content(place: Place, hashes: ContentHashes) -> list[list[str]]:
+    """Hash of each file, with its ending, or in a folder its name: names of sub-folders may be labels."""
+    return [
+        [file.relative_to(path).as_posix() if path.is_dir() else ending_of(file), hashes.of(file)]
+        for path in paths_of(place)
+        for file in source_files(path)
+    ]
+
+
 def write_identity(folder: Path, request: DataRequest, parts: dict[str, Any], made: str) -> None:
     """Write beside a prepared set's other files what it was made from."""
     sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
-    write_json(folder / "identity.json", {"made": made, "train": request.train, "sizes": sizes, "parts": parts})
+    write_json(folder / "identity.json", {"made": made, "train": named(request.train), "sizes": sizes, "parts": parts})
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
@@ -171,9 +180,9 @@ def _model_type(folder: Path) -> str | None:
 def _why_not(request: DataRequest, parts: dict[str, Any], cache: Path) -> str:
     """What differs from the newest set that was prepared from the same training file."""
     found = [read_json(file) for file in (cache / "prepared").glob("[!.]*/identity.json")]
-    same_file = [identity for identity in found if identity and identity["train"] == request.train]
+    same_file = [identity for identity in found if identity and identity["train"] == named(request.train)]
     if not same_file:
-        return _("nothing was prepared from {file} yet").format(file=request.train)
+        return _("nothing was prepared from {file} yet").format(file=named(request.train))
 
     def differing(identity: dict[str, Any]) -> list[str]:
         return [name for name in parts if parts[name] != identity["parts"].get(name)]
@@ -192,7 +201,8 @@ def _difference(request: DataRequest, name: str, now: Any, before: Any) -> str:
     if name == "format":
         return _("Trainwright prepares data in another way")
     if name in ("train", "validation", "test"):
-        file = getattr(request, name)
+        asked = getattr(request, name)
+        file = None if asked is None else named(asked)
         same_kind = isinstance(now, list) and isinstance(before, list)
         if same_kind:
             return _("{file} has changed").format(file=file)

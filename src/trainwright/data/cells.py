@@ -69,6 +69,9 @@ class Noticed:
     """What a source noticed while it was read; complete when its last batch has been given out.
 
     Attributes:
+        encoding: Of a text file; None where the format has one of its own.
+        encoding_because: Why it was taken.
+        encoding_doubtful: Others would fit as well.
         delimiter: The delimiter, where it is not the one that the file's ending promises.
         plain_quotes: Quote marks were read as part of the texts.
         blank_lines: Lines with nothing in them, which are no rows.
@@ -76,8 +79,13 @@ class Noticed:
         longest_span: First and last line of the longest of them.
         doubtful: Those whose every line could be a row of its own.
         unused: Columns that are not read.
+        unread: Sheets that are not read.
+        files: Where several files are read as one: each, and what its first line is counted as.
     """
 
+    encoding: str | None = None
+    encoding_because: str = ""
+    encoding_doubtful: bool = False
     delimiter: str | None = None
     plain_quotes: bool = False
     blank_lines: int = 0
@@ -85,6 +93,8 @@ class Noticed:
     longest_span: tuple[int, int] | None = None
     doubtful: list[Span] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    files: list[tuple[str, int]] = field(default_factory=list)
 
 
 def in_batches(rows: Iterable[tuple[int, list[Cell]]], columns: list[str]) -> Iterator[RowBatch]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainwright.data.cells import BATCH_ROWS, Cell, Noticed, RowBatch, cell_of
+from trainwright.data.complaints import unreadable
 from trainwright.errors import DataError
 from trainwright.messages.text import _
 
@@ -51,7 +52,7 @@ class Columnar:
                 yield RowBatch(list(range(row, row + batch.num_rows)), cells)
                 row += batch.num_rows
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise damaged(self.path, error) from error
+            raise unreadable(self.path, error) from error
 
     def _converter(self, column: str, may_be_list: bool) -> Callable[[pa.Array], list[Cell]]:
         kind = self._schema.field(column).type
@@ -79,13 +80,49 @@ def open_parquet(path: Path) -> Columnar:
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
-        raise damaged(path, error) from error
+        raise unreadable(path, error) from error
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(path) as file:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
 
     return Columnar(path, schema, read)
+
+
+def open_arrow(path: Path) -> Columnar:
+    """Open an Arrow or Feather file, whether it was written as a file or as a stream.
+
+    Raises:
+        DataError: It is no such file.
+    """
+
+    def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with pa.memory_map(str(path)) as file:
+            for batch in _arrow_batches(file):
+                for start in range(0, batch.num_rows, BATCH_ROWS):
+                    yield batch.select(columns).slice(start, BATCH_ROWS)
+
+    try:
+        with pa.memory_map(str(path)) as file:
+            schema = _arrow_reader(file).schema
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error) from error
+    return Columnar(path, schema, read)
+
+
+def _arrow_batches(file: Any) -> Iterator[pa.RecordBatch]:
+    reader = _arrow_reader(file)
+    if isinstance(reader, pa.RecordBatchFileReader):
+        yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
+    else:
+        yield from reader
+
+
+def _arrow_reader(file: Any) -> Any:
+    """The file format begins with its name; a stream does not."""
+    begins = file.read(6)
+    file.seek(0)
+    return pa.ipc.open_file(file) if begins == b"ARROW1" else pa.ipc.open_stream(file)
 
 
 def open_dataset(folder: Path) -> Columnar:
@@ -99,7 +136,7 @@ def open_dataset(folder: Path) -> Columnar:
         with pa.memory_map(str(files[0])) as file:
             schema = pa.ipc.open_stream(file).schema
     except (pa.ArrowException, OSError) as error:
-        raise damaged(files[0], error) from error
+        raise unreadable(files[0], error) from error
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
         for path in files:
@@ -153,8 +190,3 @@ def _items(values: list[Any] | None, names: list[str] | None) -> Cell:
     if values is None:
         return None
     return cell_of(values if names is None else [names[value] for value in values], may_be_list=True)
-
-
-def damaged(path: Path, error: Exception) -> DataError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return DataError(_("{file} cannot be read: {reason}.").format(file=path, reason=reason.rstrip(".")))

@@ -23,22 +23,10 @@ def where(path: Path | str, lines: Sequence[int]) -> dict[str, object]:
     return {"file": path, "count": len(lines), "lines": listed(lines)}
 
 
-def not_utf8(path: Path) -> DataError:
-    """The file is not UTF-8: where the first bad byte is."""
-    offset = 0
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                text = _("{file}, line {line}: byte 0x{byte:02x} at offset {offset} is not UTF-8.")
-                bad = offset + error.start
-                return DataError(
-                    text.format(file=path, line=number, byte=line[error.start], offset=bad),
-                    _("Save the file as UTF-8."),
-                )
-            offset += len(line)
-    return DataError(_("{file} is not UTF-8.").format(file=path), _("Save the file as UTF-8."))
+def unreadable(path: Path, error: BaseException) -> DataError:
+    """A file is damaged: what the library says that reads it."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return DataError(_("{file} cannot be read: {reason}.").format(file=path, reason=reason.rstrip(".")))
 
 
 def missing_file(path: Path) -> DataError:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
-from trainwright.data.cells import Cell, Noticed, RowBatch, Span, in_batches
-from trainwright.data.complaints import not_utf8, where
+from trainwright.data.cells import Cell, RowBatch, Span, in_batches
+from trainwright.data.complaints import where
+from trainwright.data.encodings import Encoding, noticed_encoding
+from trainwright.data.textfile import ending_of, open_text
 from trainwright.errors import DataError
 from trainwright.messages.text import _
 
 NO_FIELD_LIMIT = 2**31 - 1  # csv refuses fields above 131,072 characters unless told otherwise
+LONGEST_RECORD = 100_000_000  # characters; where a quote stays open, memory must not fill with the rest of the file
 DOUBTFUL_KEPT = 1000  # records kept for a closer look; a file with more is found out by these
 
 
@@ -24,13 +27,14 @@ class Delimited:
     swallows rows.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, encoding: Encoding) -> None:
         csv.field_size_limit(NO_FIELD_LIMIT)
         self.path = path
-        self.noticed = Noticed()
+        self.noticed = noticed_encoding(encoding)
+        self._encoding = encoding.name
         self._delimiter = self._find_delimiter()
         self._header = self._read_header()
-        if path.suffix.lower() == ".tsv":
+        if ending_of(path) == ".tsv":
             self.noticed.plain_quotes = self._quotes_are_text()
 
     def columns(self) -> list[str]:
@@ -45,7 +49,7 @@ class Delimited:
 
         Raises:
             DataError: A row has another number of fields than the header, a quote is not closed, two columns have
-                the name asked for, or the file is not UTF-8.
+                the name asked for, or a byte is not of the encoding.
         """
         for name in columns:
             if self._header.count(name) > 1:
@@ -79,7 +83,7 @@ class Delimited:
 
     def _records(self, plain_quotes: bool) -> Iterator[tuple[int, list[str], list[str]]]:
         """Each record: its first line, its fields, its physical lines."""
-        with open(self.path, encoding="utf-8-sig", newline="") as file:
+        with open_text(self.path, self._encoding, newline="") as file:
             lines = _Remembered(file)
             reader = csv.reader(
                 lines,
@@ -93,8 +97,8 @@ class Delimited:
                     yield first, row, lines.latest
                     lines.latest = []
                     first = reader.line_num + 1
-            except UnicodeDecodeError as error:
-                raise not_utf8(self.path) from error
+            except _RecordTooLong:
+                raise self._bad_quotes(first, lines.latest) from None
             except csv.Error as error:
                 raise self._bad_quotes(first, lines.latest) from error
 
@@ -118,13 +122,10 @@ class Delimited:
     # -- what kind of file it is ----------------------------------------------------------------------------
 
     def _find_delimiter(self) -> str:
-        if self.path.suffix.lower() == ".tsv":
+        if ending_of(self.path) == ".tsv":
             return "\t"
-        try:
-            with open(self.path, encoding="utf-8-sig", newline="") as file:
-                header = file.readline()
-        except UnicodeDecodeError as error:
-            raise not_utf8(self.path) from error
+        with open_text(self.path, self._encoding, newline="") as file:
+            header = file.readline()
         if "," in header or not (";" in header or "\t" in header):
             return ","
         self.noticed.delimiter = max(";", "\t", key=header.count)
@@ -144,44 +145,56 @@ class Delimited:
             return all(len(row) in (0, fields) for _line, row, _physical in self._records(plain_quotes=True))
 
     def _bad_quotes(self, first: int, physical: list[str]) -> DataError:
-        opened = _line_of_open_quote(physical, self._delimiter)
+        opened, closed = _last_quote(physical, self._delimiter)
         way_out = _('Close the quote, write quote marks inside a text twice (""), or save the file as JSON lines.')
-        if opened is not None:
+        where = {"file": self.path, "line": first + opened, "last": first + (closed or 0)}
+        if closed is None:
             text = _("{file}, line {line}: a quote is opened here and never closed.")
-            return DataError(text.format(file=self.path, line=first + opened), way_out)
-        text = _("{file}, lines {first} to {last}: text follows a closing quote, so the record cannot be told apart.")
-        return DataError(text.format(file=self.path, first=first, last=first + len(physical) - 1), way_out)
+        elif opened == closed:
+            text = _("{file}, line {line}: text follows a closing quote, so the record cannot be told apart.")
+        else:
+            text = _("{file}, line {line}: a quote is opened here and closed in line {last}, where text follows it.")
+        return DataError(text.format(**where), way_out)
+
+
+class _RecordTooLong(Exception):
+    """A record that takes more of the file than any text does: a quote is open."""
 
 
 class _Remembered:
     """Lines of a file, as csv takes them; ``latest`` holds those taken since it was last emptied."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: IO[str]) -> None:
         self._file = file
         self.latest: list[str] = []
 
     def __iter__(self) -> Iterator[str]:
+        characters = 0
         for line in self._file:
+            characters = len(line) + (characters if self.latest else 0)
             self.latest.append(line)
+            if characters > LONGEST_RECORD and len(self.latest) > 1:
+                raise _RecordTooLong
             yield line
 
 
-def _line_of_open_quote(physical: list[str], delimiter: str) -> int | None:
-    """The line (from 0) of a record where a quote opens that is never closed; None if every quote is closed."""
-    opened: int | None = None
+def _last_quote(physical: list[str], delimiter: str) -> tuple[int, int | None]:
+    """The lines (from 0) of a record where the last quote opens and where it closes; None if it does not."""
+    opened, closed, is_open = 0, None, False
     for number, line in enumerate(physical):
         place = 0
         while place < len(line):
-            if opened is not None:
+            if is_open:
                 place = _after_closing_quote(line, place)
-                opened = None if place >= 0 else opened
                 if place < 0:
                     break
+                closed, is_open = number, False
             elif line[place] == '"' and (place == 0 or line[place - 1] == delimiter):
-                opened, place = number, place + 1
+                opened, closed, is_open = number, None, True
+                place += 1
             else:
                 place += 1
-    return opened
+    return opened, closed
 
 
 def _after_closing_quote(line: str, place: int) -> int:

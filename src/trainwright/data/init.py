@@ -93,7 +93,7 @@ def _look_at(file: Path, text: str | None, label: str | None) -> _Seen:
     cells = sample(train, label_guess.column)
     task = TASK_OF_KIND[label_kind(cells)]
     kind = TASKS[task].label
-    table = read_rows(train, text_guess.column, label_guess.column, lambda *_texts: None, kind)
+    table = read_rows(train, text_guess.column, label_guess.column, lambda *_texts: None, kind=kind)
     labels = labels_of(kind, table.names, None, train, table.first_lines)
     texts = [str(cell or "") for cell in sample(train, text_guess.column)]
     if not texts:

@@ -7,21 +7,23 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainwright.data.cells import Cell, Noticed, Number, RowBatch, cell_of, in_batches
-from trainwright.data.complaints import not_utf8, where
+from trainwright.data.cells import Cell, Number, RowBatch, cell_of, in_batches
+from trainwright.data.complaints import where
+from trainwright.data.encodings import Encoding, noticed_encoding
+from trainwright.data.textfile import open_text
 from trainwright.errors import DataError
 from trainwright.messages.text import _
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_decoder = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
+DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
 
 
 class JsonLines:
     """A file of JSON lines. Rows may have different keys; numbers keep their digits."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, encoding: Encoding) -> None:
         self.path = path
-        self.noticed = Noticed()
+        self.noticed = noticed_encoding(encoding)
+        self._encoding = encoding.name
 
     def columns(self) -> list[str]:
         """All keys of all rows, in the order in which they first appear."""
@@ -65,19 +67,16 @@ class JsonLines:
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         self.noticed.blank_lines = 0
-        with open(self.path, "rb") as file:
+        with open_text(self.path, self._encoding, newline="\n") as file:
             for line, raw in enumerate(file, 1):
-                raw = raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw
                 if raw.strip():
                     yield line, self._parse(line, raw)
                 else:
                     self.noticed.blank_lines += 1
 
-    def _parse(self, line: int, raw: bytes) -> dict[str, Any]:
+    def _parse(self, line: int, raw: str) -> dict[str, Any]:
         try:
-            value = _decoder.decode(raw.decode("utf-8").strip())
-        except UnicodeDecodeError as error:
-            raise not_utf8(self.path) from error
+            value = DECODER.decode(raw.strip())
         except (ValueError, RecursionError) as error:
             text = _("{file}, line {line} is no JSON: {reason}.")
             raise DataError(text.format(file=self.path, line=line, reason=error), _expected()) from error

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.data.cache import Looked, look
+from trainwright.data.files import Place
 from trainwright.data.findings import audit_of
 from trainwright.data.lengths import check_max_length, max_length_for, percentiles, truncation
 from trainwright.data.request import DataRequest, Progress
@@ -115,7 +116,7 @@ def _load(request: DataRequest, looked: Looked) -> Preparation:
     return Preparation(audit_of(request, facts), prepared, choices)
 
 
-def _source(place: Path | float, train: str) -> str:
+def _source(place: Place | float, train: str) -> str:
     """Where a split comes from, in words."""
     if isinstance(place, float):
         return _("{share} held out of {file}").format(share=format_share(place, 0), file=Path(train).name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ class DataRequest:
     """What is asked of the data.
 
     Attributes:
-        train: Absolute path of the training file or folder.
-        validation: Absolute path, a share of the training rows such as "10%", or None for no validation.
-        test: Absolute path, a share of the training rows, or None.
+        train: Absolute path of the training file or folder, a pattern for several, or a list of such.
+        validation: The same, a share of the training rows such as "10%", or None for no validation.
+        test: The same, a share of the training rows, or None.
         text: Name of the column with the text.
         label: Name of the column with the label, or of several with 0 and 1.
         labels: Label names in the order of their ids; None means sorted.
@@ -35,11 +35,12 @@ class DataRequest:
         task: What is learned, as the recipe names it.
         text_pair: Name of the column with a second text; None if there is none.
         label_separator: What stands between the labels of a row; None if nothing does.
+        encoding: Encoding of text files, or "auto".
     """
 
-    train: str
-    validation: str | None
-    test: str | None
+    train: str | tuple[str, ...]
+    validation: str | tuple[str, ...] | None
+    test: str | tuple[str, ...] | None
     text: str
     label: str | tuple[str, ...]
     labels: tuple[str, ...] | None
@@ -51,15 +52,16 @@ class DataRequest:
     task: str = "text-classification"
     text_pair: str | None = None
     label_separator: str | None = None
+    encoding: str = "auto"
 
 
 def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int | None) -> DataRequest:
     """The request of a recipe, for a model that was found on this machine."""
     data = recipe.data
     return DataRequest(
-        train=str(data.train),
-        validation=None if data.validation is None else str(data.validation),
-        test=None if data.test is None else str(data.test),
+        train=_plain(data.train),
+        validation=None if data.validation is None else _plain(data.validation),
+        test=None if data.test is None else _plain(data.test),
         text=data.text,
         label=data.label if isinstance(data.label, str) else tuple(data.label),
         labels=None if data.labels is None else tuple(data.labels),
@@ -71,12 +73,22 @@ def request_for(recipe: Recipe, model_folder: str | Path, model_max_length: int 
         task=recipe.task,
         text_pair=data.text_pair,
         label_separator=data.label_separator,
+        encoding=data.encoding,
     )
 
 
-def share_of(value: str | None) -> float | None:
+def _plain(asked: str | list[str]) -> str | tuple[str, ...]:
+    return str(asked) if isinstance(asked, str) else tuple(asked)
+
+
+def named(asked: str | Sequence[str]) -> str:
+    """What a recipe asks for in a split, as text."""
+    return asked if isinstance(asked, str) else ", ".join(asked)
+
+
+def share_of(value: str | tuple[str, ...] | None) -> float | None:
     """The share that a split asks for ("10%" is 0.1); None if it names a file, or nothing."""
-    if value is None:
+    if not isinstance(value, str):
         return None
     try:
         return parse_share(value)

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainwright.data.cells import Noticed, RowBatch
 from trainwright.data.complaints import missing_column
+from trainwright.data.files import Place
 from trainwright.data.labels import LabelColumn, ScoreColumn, SetColumn
 from trainwright.data.sources import Source, open_source
 from trainwright.errors import DataError
@@ -57,10 +58,11 @@ class RowTable:
 
 
 def read_rows(
-    path: Path,
+    place: Place,
     text: str,
     label: str | Sequence[str],
     keep: Callable[..., None],
+    encoding: str = "auto",
     kind: str = "class",
     pair: str | None = None,
     separator: str | None = None,
@@ -68,10 +70,11 @@ def read_rows(
     """Read a labelled file from its first row to its last.
 
     Args:
-        path: The file.
+        place: The file, or several.
         text: Column with the text.
         label: Column with the label; several for sets of labels in columns of 0 and 1.
         keep: Takes the texts of each batch; of pairs, the first and the second ones.
+        encoding: The recipe's data.encoding.
         kind: Of label; see :class:`trainwright.recipe.tasks.TaskKind`.
         pair: Column with a second text.
         separator: What stands between the labels of a set.
@@ -79,7 +82,8 @@ def read_rows(
     Raises:
         DataError: The file, a column, a row or a label cannot be used; with file and line.
     """
-    source = open_source(path)
+    source = open_source(place, encoding)
+    path = source.path
     label_columns = [label] if isinstance(label, str) else list(label)
     text_columns = [text] if pair is None else [text, pair]
     check_columns(source, text_columns, label_columns)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from trainwright.data.complaints import listed
 from trainwright.data.rules_rows import Seen
@@ -13,6 +15,7 @@ from trainwright.units import format_count, format_share
 CUT_ROWS = 0.05  # share of rows cut, or
 CUT_TOKENS = 0.02  # share of tokens removed, from where on a model misses what labels depend on
 UNKNOWN = 0.01  # share of unknown tokens; tokenizers that fit the language stay far below
+FILES_SHOWN = 20
 OUTLIER = 10  # times the 99th percentile
 OUTLIER_CHARACTERS = 10_000  # a longest text below this is nothing unusual
 
@@ -136,6 +139,7 @@ def reading_notes(seen: Seen) -> Iterator[Finding]:
         if not reading:
             continue
         where = {"file": facts["file"]}
+        yield from _encoding(reading, where)
         if reading["delimiter"]:
             mark = {"\t": _("tabs"), ";": _("semicolons")}[reading["delimiter"]]
             text = _("{file} separates its columns by {mark}, not by commas, and is read so.")
@@ -146,6 +150,33 @@ def reading_notes(seen: Seen) -> Iterator[Finding]:
         if reading["blank_lines"]:
             text = _("{file}: blank lines, which are no rows: {count}.").format(count=reading["blank_lines"], **where)
             yield Finding("data.blank-lines", "note", text, where | {"count": reading["blank_lines"]})
+        if reading.get("files"):
+            begins = [
+                _("{name} from {line}").format(name=Path(name).name, line=line) for name, line in reading["files"]
+            ]
+            text = _("{file}: lines are counted through several files: {files}.")
+            text = text.format(files=listed(begins, FILES_SHOWN), **where)
+            yield Finding("data.several-files", "note", text, where | {"files": reading["files"]})
+        if reading.get("unread"):
+            text = _("{file}: sheets that are not read, since the first one is: {names}.")
+            text = text.format(names=listed(reading["unread"]), **where)
+            yield Finding("data.unread-sheets", "note", text, where | {"sheets": reading["unread"]})
         if reading["unused"]:
             text = _("{file}: columns that are not used: {names}.").format(names=listed(reading["unused"]), **where)
             yield Finding("data.unused-columns", "note", text, where | {"columns": reading["unused"]})
+
+
+def _encoding(reading: dict[str, Any], where: dict[str, Any]) -> Iterator[Finding]:
+    name = reading.get("encoding")
+    if name in (None, "utf-8"):
+        return
+    text = _("{file} is read as {encoding}: {because}.")
+    yield Finding(
+        "data.encoding",
+        "warning" if reading["encoding_doubtful"] else "note",
+        text.format(encoding=name.upper(), because=reading["encoding_because"], **where),
+        where | {"encoding": name, "because": reading["encoding_because"]},
+        _("Look at a few texts; if they are wrong, name the encoding: data.encoding.")
+        if reading["encoding_doubtful"]
+        else "",
+    )

@@ -73,8 +73,9 @@ def files_are_here(facts: Facts) -> Iterator[Check]:
         fix = Fix(_("Upload it, or correct its path; relative paths start at the recipe's folder."))
         yield Check("recipe.files", "blocker", message, {"path": path}, fix)
     if not facts.asked.missing:
-        train = Path(facts.asked.recipe.data.train).name
-        yield Check("recipe.files", "ok", _("The data are here ({file}).").format(file=train))
+        train = facts.asked.recipe.data.train
+        names = ", ".join(Path(name).name for name in ([train] if isinstance(train, str) else train))
+        yield Check("recipe.files", "ok", _("The data are here ({file}).").format(file=names))
 
 
 def model_is_usable(facts: Facts) -> Iterator[Check]:

@@ -6,6 +6,7 @@ Precedence: ``--set`` over recipe over default. The environment sets nothing.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,9 +175,10 @@ def _checked(flat: Mapping[str, Any], folder: Path, problems: list[Problem]) -> 
     """The recipe, or None if there are problems; those of the values are added to the ones given."""
     named = {problem.name for problem in problems}
     known = {name: value for name, value in flat.items() if name in leaf_names() or name.startswith("trainer.")}
-    train = Path(str(flat.get("data.train") or "run"))
     try:
-        recipe = Recipe.model_validate(_nested({"name": train.stem} | _with_absolute_paths(known, folder)))
+        recipe = Recipe.model_validate(
+            _nested({"name": _name(flat.get("data.train"))} | _with_absolute_paths(known, folder))
+        )
     except ValidationError as error:
         # a misspelt key makes the right one missing: said once
         wrong = wrong_values(error, flat)
@@ -186,13 +188,23 @@ def _checked(flat: Mapping[str, Any], folder: Path, problems: list[Problem]) -> 
     return None if problems else recipe
 
 
+def _name(train: Any) -> str:
+    """A name for the run: that of the training file, the first of several; of its folder where a pattern names all."""
+    first = Path(str((train[0] if isinstance(train, list) and train else train) or "run"))
+    return re.sub(r"[*?\[\]]+", "", first.stem).strip("-_.") or first.parent.name or "run"
+
+
 def _with_absolute_paths(flat: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Paths of data and model, made absolute from the recipe's folder."""
     return {name: _absolute(name, value, folder) for name, value in flat.items()}
 
 
 def _absolute(name: str, value: Any, folder: Path) -> Any:
-    if name not in ("model", "data.train", "data.validation", "data.test") or not isinstance(value, str):
+    if name not in ("model", "data.train", "data.validation", "data.test"):
+        return value
+    if isinstance(value, list) and name != "model":
+        return [_absolute(name, one, folder) for one in value]
+    if not isinstance(value, str):
         return value
     if not value.strip() or value in ("none", "None") or value.strip().endswith(("%", "％")):
         return value

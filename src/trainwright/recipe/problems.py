@@ -103,7 +103,8 @@ def contradictions(recipe: Recipe) -> list[Problem]:
     """Values that fit, but not beside each other."""
     found = []
     data, learn = recipe.data, recipe.learn
-    shares = [parse_share(part) for part in (data.validation, data.test) if part and part.strip().endswith(("%", "％"))]
+    held_out = [part.strip() for part in (data.validation, data.test) if isinstance(part, str)]
+    shares = [parse_share(part) for part in held_out if part.endswith(("%", "％"))]
     if sum(shares) >= 1:
         text = _("data.validation and data.test hold out {share} together; nothing is left to train on")
         found.append(Problem("data.test", text.format(share=format_share(sum(shares), 0))))

@@ -75,6 +75,16 @@ def _file_or_share(text: str) -> str:
     return text
 
 
+def _codec(name: str) -> str:
+    """A text encoding of Python's, or auto."""
+    try:
+        "".encode("utf-8" if name == "auto" else name)
+    except (LookupError, UnicodeError):
+        text = _("'{name}' is no encoding; write auto, utf-8, gb18030, big5, latin-1 ...")
+        raise ValueError(text.format(name=name)) from None
+    return name
+
+
 def _price(value: Any) -> Any:
     try:
         parse_money(str(value))
@@ -89,7 +99,8 @@ _SHARE_PATTERN = r"^\s*\d+(\.\d+)?\s*[%％]\s*$"  # for editors; _share gives th
 Share = Annotated[str, AfterValidator(_share), Field(json_schema_extra={"pattern": _SHARE_PATTERN})]
 PositiveShare = Annotated[Share, AfterValidator(_share_above_zero)]
 Place = Annotated[str, Field(min_length=1)]
-Rows = Annotated[Annotated[Place, AfterValidator(_file_or_share)] | None, BeforeValidator(_rows)]
+Places = Annotated[list[Place], Field(min_length=1)]
+Rows = Annotated[Annotated[Place, AfterValidator(_file_or_share)] | Places | None, BeforeValidator(_rows)]
 Text = Annotated[str, Field(min_length=1), BeforeValidator(_word)]
 Price = Annotated[str, BeforeValidator(_price)]
 _number = BeforeValidator(_plain_number)  # stands last: what comes after it, pydantic leaves out of the JSON Schema
@@ -153,11 +164,14 @@ class _Section(BaseModel):
 class Data(_Section):
     """Which text, and which columns of it."""
 
-    train: Place = Field(description="File or folder with the training rows; relative paths start at the recipe.")
-    validation: Rows = Field(
-        "10%", description="File with the validation rows, or the share of the training rows to hold out, or none."
+    train: Place | Places = Field(
+        description="File or folder with the training rows, a pattern such as part-*.csv, or a list; relative paths "
+        "start at the recipe."
     )
-    test: Rows = Field(None, description="File with the test rows, or a share; scored once, at the end.")
+    validation: Rows = Field(
+        "10%", description="The same for the validation rows, or the share of the training rows to hold out, or none."
+    )
+    test: Rows = Field(None, description="The same for the test rows, or a share; scored once, at the end.")
     text: Text = Field("text", description="Column with the text.")
     text_pair: Text | None = Field(None, description="Column with a second text, for labels of pairs of texts.")
     label: Text | Annotated[list[Text], Field(min_length=2)] = Field(
@@ -175,6 +189,10 @@ class Data(_Section):
     )
     empty_rows: Literal["drop", "refuse"] = Field(
         "drop", description="What to do with training rows that have no text; evaluation rows are never dropped."
+    )
+
+    encoding: Annotated[Text, AfterValidator(_codec)] = Field(
+        "auto", description="Encoding of text files: auto, or a name such as utf-8, gb18030, big5, latin-1."
     )
 
     @field_validator("labels")

@@ -244,7 +244,7 @@ def predict_file(
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
+        with open(temporary, "w", encoding=table.encoding_with(predictor.labels), newline="") as file:
             empty = _write_predictions(predictor, table, file, progress or (lambda _done, _rows: None))
         os.replace(temporary, target)
     finally:

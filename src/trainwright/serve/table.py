@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.data.complaints import missing_column
+from trainwright.data.jsonarray import JsonArray
 from trainwright.data.sources import open_source
 from trainwright.errors import DataError
 from trainwright.messages.text import _
@@ -47,10 +48,12 @@ class Table:
     def __init__(self, path: Path, column: str, pair: str | None = None) -> None:
         ending = path.suffix.lower()
         if ending not in DELIMITED + JSON_LINES:
-            raise DataError(
-                _("{file} is none of CSV, TSV and JSONL.").format(file=path), _("Save it as one of them, in UTF-8.")
-            )
+            raise DataError(_("{file} is none of CSV, TSV and JSONL.").format(file=path), _("Save it as one of them."))
         self._source = open_source(path)
+        if isinstance(self._source, JsonArray):
+            text = _("{file} is one JSON array; predictions are written behind rows that have a line each.")
+            raise DataError(text.format(file=path), _("Save it as JSON lines."))
+        self._encoding = self._source.noticed.encoding or "utf-8"
         self._columns = [column] if pair is None else [column, pair]
         self._is_json = ending in JSON_LINES
         self._delimiter = self._source.noticed.delimiter or ("\t" if ending == ".tsv" else ",")
@@ -71,7 +74,7 @@ class Table:
         A row without text has an empty one. Blank lines belong to the row before them.
         """
         # Lines end where the reader ends them: csv at any kind of line break, JSON lines at "\n" only.
-        with open(self._source.path, encoding="utf-8", newline="\n" if self._is_json else "") as file:
+        with open(self._source.path, encoding=self._encoding, newline="\n" if self._is_json else "") as file:
             for (first, text), (following, _text) in pairwise(chain([(1, "")], self._rows(), [(sys.maxsize, "")])):
                 yield text, "".join(islice(file, following - first))
 
@@ -80,6 +83,14 @@ class Table:
             for line, *cells in zip(batch.lines, *(batch.columns[name] for name in self._columns), strict=True):
                 texts = [str(cell or "") for cell in cells]
                 yield line, texts[0] if len(texts) == 1 else (texts[0], texts[1])
+
+    def encoding_with(self, labels: Sequence[str]) -> str:
+        """The encoding to write in: the file's own, or UTF-8 where that lacks a character of a label."""
+        try:
+            "".join(labels).encode(self._encoding)
+        except UnicodeEncodeError:
+            return "utf-8"
+        return self._encoding
 
     def head_with_names(self, head: str, columns: Mapping[str, Sequence[str]]) -> str:
         """What stands before the rows, with the names of the new columns.

@@ -58,7 +58,7 @@ def request_data(word_pieces):
 
     def make(train, **changes):
         plain = {
-            "train": str(train),
+            "train": train if isinstance(train, tuple) else str(train),
             "validation": None,
             "test": None,
             "text": "text",

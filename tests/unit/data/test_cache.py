@@ -112,7 +112,7 @@ def test_the_seed_matters_only_where_rows_are_held_out(tmp_path, write_table, re
     file = write_table("a.csv", [("a", "x")])
     prepared(request_data(file, seed=1))
     assert because(request_data(file, seed=2), tmp_path)[0]
-    prepared(request_data(file, seed=1, validation="10%"))
+    prepared(request_data(file, seed=1, validation="10%"), "2026-01-03T03:04:05")
     hit, why = because(request_data(file, seed=2, validation="10%"), tmp_path)
     assert not hit
     assert "learn.seed was 1 and is 2" in why

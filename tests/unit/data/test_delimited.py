@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainwright.data import delimited
 from trainwright.data.sources import open_source
 from trainwright.errors import DataError
 
@@ -63,8 +64,28 @@ def test_the_open_quote_is_found_in_the_middle_of_a_record(tmp_path):
 
 def test_text_after_a_closing_quote_is_refused_with_its_lines(tmp_path):
     path = write(tmp_path / "a.csv", 'text,label\n"he said,pos\nsecond,neg\nthird" he said,pos\n')
-    with pytest.raises(DataError, match="lines 2 to 4: text follows a closing quote"):
+    with pytest.raises(DataError, match="line 2: a quote is opened here and closed in line 4, where text follows it"):
         rows_of(path)
+
+
+def test_a_quote_that_stays_open_ends_long_before_memory_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "LONGEST_RECORD", 10_000)
+    lines = ["text,label\n", "fine,a\n", '"open,b\n', *["more,a\n"] * 100_000]
+    path = write(tmp_path / "a.csv", "".join(lines))
+    read = []
+    monkeypatch.setattr(delimited._Remembered, "__iter__", counted(delimited._Remembered.__iter__, read))
+    with pytest.raises(DataError, match="line 3: a quote is opened here and never closed"):
+        rows_of(path)
+    assert len(read) < 2_000
+
+
+def counted(lines, read):
+    def iterate(self):
+        for line in lines(self):
+            read.append(line)
+            yield line
+
+    return iterate
 
 
 def test_a_quote_that_swallows_rows_is_doubtful_and_a_text_of_two_lines_is_not(tmp_path):
@@ -120,7 +141,7 @@ def test_blank_lines_are_counted_and_no_rows(tmp_path):
 def test_another_encoding_is_refused_with_line_and_byte(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"text,label\ngood,a\nb\xc4d,a\n")
-    with pytest.raises(DataError, match=r"line 3: byte 0xc4 at offset 19 is not UTF-8\. Save the file as UTF-8"):
+    with pytest.raises(DataError, match=r"line 3: byte 0xc4 at offset 19 is not UTF-8.*data\.encoding: latin-1"):
         rows_of(path)
 
 

@@ -85,8 +85,8 @@ def test_a_bad_line_is_named(tmp_path):
         read(path)
 
 
-def test_a_list_of_objects_in_one_file_is_refused_with_what_is_expected(tmp_path):
-    path = tmp_path / "a.json"
+def test_a_list_of_objects_in_one_line_is_refused_with_what_is_expected(tmp_path):
+    path = tmp_path / "a.jsonl"
     path.write_text('[{"text": "a", "label": "x"}]\n')
     with pytest.raises(DataError, match=r"line 1 is JSON, but no object\. Each line must be an object"):
         read(path)

@@ -24,9 +24,11 @@ def test_a_request_takes_what_the_recipe_says_of_data_and_seed(tmp_path):
         labels=["bad", "good"],
         max_length="auto",
         empty_rows="drop",
+        encoding="gb18030",
     )
     request = request_for(SimpleNamespace(task="regression", data=data, learn=SimpleNamespace(seed=7)), tmp_path, 512)
     assert (request.train, request.validation, request.test) == ("/a.csv", "10%", None)
     assert (request.text, request.label, request.labels) == ("review", "stars", ("bad", "good"))
     assert request.task == "regression"
+    assert request.encoding == "gb18030"
     assert (request.seed, request.model_folder, request.model_max_length) == (7, str(tmp_path), 512)

@@ -165,3 +165,31 @@ def test_an_empty_path_is_not_the_folder_of_the_recipe(refusal, load, least):
 def test_a_broken_recipe_is_an_error_of_the_recipe(tmp_path):
     with pytest.raises(RecipeError):
         load_recipe(tmp_path / "none.yaml")
+
+
+def test_several_files_are_named_from_the_recipe_and_give_the_run_the_name_of_the_first(load, tmp_path):
+    loaded = load("model: bert\ndata: {train: [a.csv, more/b.xlsx], validation: dev-*.csv, test: [/t.csv]}\n")
+    data = loaded.recipe.data
+    assert data.train == [str(tmp_path / "a.csv"), str(tmp_path / "more/b.xlsx")]
+    assert (data.validation, data.test) == (str(tmp_path / "dev-*.csv"), ["/t.csv"])
+    assert loaded.recipe.name == "a"
+
+
+@pytest.mark.parametrize(("train", "name"), [("reviews-*.csv", "reviews"), ("reviews/*.csv", "reviews")])
+def test_a_pattern_gives_the_run_a_name_without_stars(load, train, name):
+    assert load(f"model: bert\ndata: {{train: '{train}'}}\n").recipe.name == name
+
+
+def test_an_empty_list_of_files_is_refused(refusal):
+    assert "data.train: [] does not fit: it takes text, a list of text" in refusal("model: bert\ndata: {train: []}\n")
+
+
+@pytest.mark.parametrize("name", ["auto", "utf-8", "GB18030", "latin-1", "euc-kr"])
+def test_an_encoding_is_any_that_makes_text_of_bytes(load, name):
+    assert load(f"model: bert\ndata: {{train: a.csv, encoding: {name}}}\n").recipe.data.encoding == name
+
+
+@pytest.mark.parametrize("name", ["utf-9", "hex", "rot13", "undefined"])
+def test_what_is_no_encoding_is_refused(refusal, name):
+    said = refusal(f"model: bert\ndata: {{train: a.csv, encoding: {name}}}\n")
+    assert f"'{name}' is no encoding" in said

@@ -124,3 +124,24 @@ def test_bytes_that_are_not_utf_8_are_named(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match="no file"):
         Table(tmp_path / "new.csv", "review")
+
+
+def test_a_file_in_another_encoding_is_written_in_it_again(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,id\n这家店的服务很好,1\n".encode("gb18030"))
+    table = Table(path, "text")
+    assert [text for text, _lines in table.pieces()] == ["", "这家店的服务很好"]
+    assert "".join(lines for _text, lines in table.pieces()).encode("gb18030") == path.read_bytes()
+    assert table.encoding_with(["好", "差"]) == "gb18030"
+
+
+def test_labels_that_the_encoding_of_the_file_lacks_are_written_in_utf8(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text\nà la carte, très déçu\n".encode("latin-1").replace(b",", b" "))
+    assert Table(path, "text").encoding_with(["好"]) == "utf-8"
+
+
+def test_an_array_is_refused_since_its_rows_have_no_lines(tmp_path):
+    (tmp_path / "a.json").write_text('[{"text": "a"}]')
+    with pytest.raises(DataError, match=r"is one JSON array.*Save it as JSON lines"):
+        Table(tmp_path / "a.json", "text")
