@@ -121,7 +121,7 @@ def _files_of(*named: str | list[str] | None) -> list[Path]:
     from trainwright.data.request import share_of
 
     names = [name for some in named if some is not None for name in ([some] if isinstance(some, str) else some)]
-    files = []
+    files: list[Path] = []
     for name in names:
         if share_of(name) is None:
             found = sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else []
