@@ -165,7 +165,7 @@ def caches_lie_on_data_disk(facts: Facts) -> Iterator[Check]:
     if not caches:
         yield Check("disks.caches", "ok", _("Caches and temporary files lie off the system disk."))
         return
-    message = _("These lie on the small system disk: {places}. A model or a package or two fills it.")
+    message = _("These lie on the small system disk: {places}. One model and a few packages fill it.")
     said = message.format(places=", ".join(purpose_name(place.purpose) for place in caches))
     evidence = {place.variable: place.path for place in caches}
     yield Check("disks.caches", "warning", said, evidence, _move(facts.machine.data_disk, caches))
