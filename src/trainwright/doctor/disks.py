@@ -224,7 +224,7 @@ def runs_are_kept(facts: Facts) -> Iterator[Check]:
         message = _("The data disk is fast, but is not part of a saved image and does not move with the instance.")
         fix = Fix(_("Copy what you keep to /root/autodl-fs or off the machine before you release or move it."))
         yield Check("disks.kept", "note", message, {"path": runs.path}, fix)
-    else:
+    elif facts.machine.data_disk:
         message = _("The runs would lie on the system disk, which is small.")
         fix = Fix(_("Leave out --runs: the default is the data disk."))
         yield Check("disks.kept", "warning", message, {"path": runs.path}, fix)
