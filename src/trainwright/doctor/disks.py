@@ -165,7 +165,7 @@ def caches_lie_on_data_disk(facts: Facts) -> Iterator[Check]:
     if not caches:
         yield Check("disks.caches", "ok", _("Caches and temporary files lie off the system disk."))
         return
-    message = _("These lie on the small system disk: {places}. A model or a package or two fills it.")
+    message = _("These lie on the small system disk: {places}. One model and a few packages fill it.")
     said = message.format(places=", ".join(purpose_name(place.purpose) for place in caches))
     evidence = {place.variable: place.path for place in caches}
     yield Check("disks.caches", "warning", said, evidence, _move(facts.machine.data_disk, caches))
@@ -224,7 +224,7 @@ def runs_are_kept(facts: Facts) -> Iterator[Check]:
         message = _("The data disk is fast, but is not part of a saved image and does not move with the instance.")
         fix = Fix(_("Copy what you keep to /root/autodl-fs or off the machine before you release or move it."))
         yield Check("disks.kept", "note", message, {"path": runs.path}, fix)
-    else:
+    elif facts.machine.data_disk:
         message = _("The runs would lie on the system disk, which is small.")
         fix = Fix(_("Leave out --runs: the default is the data disk."))
         yield Check("disks.kept", "warning", message, {"path": runs.path}, fix)

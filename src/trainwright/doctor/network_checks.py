@@ -127,7 +127,7 @@ def weights_can_be_had(facts: Facts) -> Iterator[Check]:
 def ports_are_free(facts: Facts) -> Iterator[Check]:
     """Ports for TensorBoard and the like, and where they are reached from outside."""
     for port in facts.network.ports:
-        public = _(" From outside: {address}").format(address=port.address) if port.address else ""
+        public = " " + _("From outside: {address}").format(address=port.address) if port.address else ""
         evidence = {"port": port.number, "holder": port.holder, "address": port.address}
         if port.holder is None:
             message = _("Port {port} is free.").format(port=port.number)
