@@ -6,6 +6,7 @@ constants, the context and the allocator's slack, are fitted on half of them; er
 Results go to bench/results/plan.json as they come, so it can be run in slices:
 
     python bench/plan.py --seconds 240     # as many configurations as that allows, those without a result first
+    python bench/plan.py --fit             # the constants, for plan/memory.py
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import datetime
 import json
 import os
 import platform
-import random
 import subprocess
 import tempfile
 import time
@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 import transformers
+from plan_rows import lengths_of
 from transformers import AutoConfig, AutoModelForSequenceClassification, TrainingArguments
 
 from trainwright.machine.look import look
@@ -36,23 +37,6 @@ CONFIGS = Path(__file__).resolve().parent / "plan_configs.json"
 RESULTS = Path(__file__).resolve().parent / "results" / "plan.json"
 STEPS = 2
 MICRO_BATCHES = 2
-
-
-def lengths_of(one: dict[str, Any]) -> list[int]:
-    """Tokens of each row of a micro-batch."""
-    rng = random.Random(one["name"])
-    lengths: list[int] = []
-    while True:
-        even = one["rows"] == "even" or not lengths
-        length = one["longest"] if even else rng.randint(one["longest"] // 2, one["longest"])
-        if lengths and size_of([*lengths, length], one) > one["tokens"]:
-            return lengths
-        lengths.append(length)
-
-
-def size_of(lengths: list[int], one: dict[str, Any]) -> int:
-    """Tokens of a micro-batch: padded where layers are recomputed, else the real ones."""
-    return len(lengths) * max(lengths) if one["recompute"] else sum(lengths)
 
 
 def predicted(config: dict[str, Any], one: dict[str, Any]) -> dict[str, int]:
@@ -132,6 +116,31 @@ def main(seconds: float) -> None:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
+def fit() -> dict[str, float]:
+    """The constants of plan/memory.py from the part to fit: least squares of the relative error.
+
+    Returns:
+        context in bytes; shares of activations and workspace together where rows are packed, and of each where layers
+        are recomputed.
+    """
+    import numpy as np
+
+    plain, measured = json.loads(CONFIGS.read_text()), json.loads(RESULTS.read_text())["measured"]
+    known, rest = [], []
+    for one in plain["configurations"]:
+        if one["part"] != "fit" or "highest" not in measured.get(one["name"], {}):
+            continue
+        parts, highest = predicted(plain["architectures"][one["architecture"]], one), measured[one["name"]]["highest"]
+        tensors = sum(parts.values()) - parts["context"] - parts["slack"]
+        kept, beside = parts["activations"], parts["workspace"]
+        shares = [0, kept, beside] if one["recompute"] else [kept + beside, 0, 0]
+        known.append([share / highest for share in (1e9, *shares)])
+        rest.append((highest - tensors) / highest)
+    values = np.linalg.lstsq(np.array(known), np.array(rest), rcond=None)[0]
+    names = ("context", "packed", "activations, recomputing", "workspace, recomputing")
+    return dict(zip(names, (float(value) for value in values * [1e9, 1, 1, 1]), strict=True))
+
+
 def about() -> dict[str, Any]:
     """Where this was measured."""
     machine = look()
@@ -146,4 +155,9 @@ def about() -> dict[str, Any]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=240.0)
-    main(parser.parse_args().seconds)
+    parser.add_argument("--fit", action="store_true", help="print the constants that fit best")
+    asked = parser.parse_args()
+    if asked.fit:
+        print(fit())
+    else:
+        main(asked.seconds)

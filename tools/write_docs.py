@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # this script is also loaded by 
 
 from benchmark_page import benchmark_page
 from models_page import models_page
+from plan_memory_page import plan_memory_figure, plan_memory_page
 from recipe_page import recipe_page
 from reliability_page import reliability_page
 
@@ -35,6 +36,8 @@ def pages() -> dict[str, str]:
         "benchmarks.md": benchmark_page(),
         "models.md": models_page(),
         "reliability.md": reliability_page(),
+        "plan-memory.md": plan_memory_page(),
+        "plan-memory.svg": plan_memory_figure(),
     }
 
 

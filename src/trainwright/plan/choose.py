@@ -160,7 +160,7 @@ def _that_fits(
     tokens = planned.value
     while True:
         memory = predicted_memory(recipe, prepared, shape, setting, tokens, max(1, len(machine.gpus)))
-        if memory is None or memory.total <= USABLE * available or tokens <= prepared.max_length:
+        if memory is None or memory.total <= USABLE[setting.device] * available or tokens <= prepared.max_length:
             break
         tokens = max(prepared.max_length, tokens // 2)
     if tokens == planned.value:

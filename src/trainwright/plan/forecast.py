@@ -19,7 +19,9 @@ from trainwright.recipe.schema import Recipe
 from trainwright.records import Forecast, Machine, Plan, Prepared
 from trainwright.units import Money, format_bytes
 
-USABLE = 0.95  # share of the memory that is there: the rest belongs to the driver, the display, the system
+# Share of the memory that is there which a prediction may fill. The rest belongs to the driver, the display, the
+# system; and on a processor a prediction was seen to be a sixth too low (docs/plan-memory.md).
+USABLE = {"cpu": 0.8, "cuda": 0.95}
 EVALUATED = 256  # rows that the rehearsal evaluates
 # Until runs here are remembered; measured on two Zen 4 cores with a cloud disk
 START_SECONDS = 15.0  # importing torch and transformers, building the model
@@ -79,7 +81,7 @@ def forecast(
     parts = _with_what_was_learned(memory, like(past, name, plan.precision, model_name(shape))) if memory else None
     needed = sum(parts.values()) if parts else None
     available = memory_available(machine, plan.device)
-    fits = needed <= USABLE * available if needed and available else None
+    fits = needed <= USABLE[plan.device] * available if needed and available else None
     rate = rate_of(machine, plan.device, plan.precision, model_name(shape), past)
     speed = rate.value * max(1, cards) * (SEVERAL_CARDS if cards > 1 else 1) if rate.value else None
     flops = step_flops(recipe, prepared, shape, packed, plan.tokens_per_micro_batch)
@@ -160,7 +162,7 @@ def ways_to_fit(
         if memory is None:
             continue
         least = memory
-        enough = memory.total <= USABLE * available
+        enough = memory.total <= USABLE[setting.device] * available
         text = _("{way}: {bytes}, which fits") if enough else _("{way}: {bytes}, still too much")
         ways.append(text.format(way=words, bytes=format_bytes(memory.total)))
         if enough:
@@ -176,7 +178,9 @@ def ways_to_fit(
                 bytes=format_bytes(least.total - state // 2)
             )
         )
-        larger = sorted((card for card in all_cards() if least.total <= USABLE * card.memory), key=lambda c: c.memory)
+        larger = sorted(
+            (card for card in all_cards() if least.total <= USABLE["cuda"] * card.memory), key=lambda c: c.memory
+        )
         if larger:
             ways.append(_("a larger card: {name}").format(name=larger[0].name))
     return ways

@@ -29,10 +29,11 @@ OPTIMIZER_BYTES = {
 # Context: what is there before the first tensor. On a processor Python with torch and the libraries of training,
 # fitted on half of the configurations of bench/plan_configs.json (docs/plan.md); on a card CUDA's own context and the
 # workspace of cuBLAS, 0.5 to 1 GB (PyTorch documentation, CUDA semantics), not fitted.
-CONTEXT = {"cpu": 640 * MIB, "cuda": 800 * MIB}
-# Share of activations and workspace on top of them: blocks that the allocator keeps and cannot use. Fitted likewise; on
-# a card the upper end of what is commonly seen.
-SLACK = {"cpu": 0.65, "cpu, recomputing": 1.9, "cuda": 0.10}
+CONTEXT = {"cpu": 425 * MIB, "cuda": 800 * MIB}
+# What the allocator keeps and cannot use, as shares of the activations and of the workspace. On a processor fitted
+# likewise: freed memory is kept for the next step (train/allocator.py), in pieces; where layers are recomputed, each
+# input that is kept pins a piece of what a layer has used. On a card the upper end of what is commonly seen.
+SLACK = {"cpu": (0.69, 0.69), "cpu, recomputing": (12.0, 0.56), "cuda": (0.10, 0.10)}
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def memory_of(shape: Shape, lengths: Sequence[int], setting: Setting) -> Memory 
     workspace = max(peak - activations, embedding_gradient - activations, 0)
     tensors = Memory(weights, weights, state * shape.parameters, copies, activations, workspace, 0, 0)
     kind = "cpu, recomputing" if setting.recompute and setting.device == "cpu" else setting.device
-    slack = round(SLACK[kind] * (activations + workspace))
+    of_activations, of_workspace = SLACK[kind]
+    slack = round(of_activations * activations + of_workspace * workspace)
     return dataclasses.replace(tensors, context=CONTEXT[setting.device], slack=slack)
 
 
