@@ -19,7 +19,7 @@ from trainwright.records import read_json, write_json
 
 MANIFEST = "manifest.json"
 CONTEXT = "trainwright.json"
-# 1: files only; 2: also the step, and trainwright.json beside it
+# 1: files only; 2: also the step, a hash of the list itself, and trainwright.json beside it
 MANIFEST_FORMAT = 2
 STATE = "trainer_state.json"
 # What a resume needs, by patterns of file names. Without one of them it would start over silently, with other weights,
@@ -44,7 +44,8 @@ def write_manifest(folder: Path, step: int | None = None) -> None:
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST):
         sync(path)
         files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
-    write_json(folder / MANIFEST, {"format": MANIFEST_FORMAT, "step": step, "files": files})
+    listed = {"format": MANIFEST_FORMAT, "step": step, "files": files}
+    write_json(folder / MANIFEST, listed | {"sha256": _hash_of(listed)})
     sync(folder)
 
 
@@ -95,12 +96,18 @@ def _problem_with_manifest(folder: Path) -> str | None:
         files, written = manifest["files"], manifest["format"]
         if written not in (1, MANIFEST_FORMAT) or not isinstance(files, dict):
             return f"{MANIFEST} is damaged"
+        if written == MANIFEST_FORMAT and manifest.pop("sha256") != _hash_of(manifest):
+            return f"{MANIFEST} is damaged"
         if written == MANIFEST_FORMAT and manifest["step"] != step_of(folder):
             return f"{MANIFEST} is that of step {manifest['step']}"
         changed = (f"{name} {problem}" for name in files if (problem := _file_problem(folder / name, files[name])))
         return next(changed, None) or _unlisted(folder, set(files), written) or _problem_with_step(folder)
     except _UNREADABLE:
         return f"{MANIFEST} is damaged"
+
+
+def _hash_of(listed: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
 
 
 def _file_problem(path: Path, expected: dict[str, Any]) -> str | None:
