@@ -46,7 +46,7 @@ class Staged:
         """Sync, hash and list every file, then rename the folder into place.
 
         Args:
-            context: What the run was when it was saved; see :mod:`trainwright.train.context`.
+            context: What the run was when it was saved; see :mod:`trainwright.runs.resume`.
         """
         for name in _LEFT_OUT:
             (self.checkpoint / name).unlink(missing_ok=True)

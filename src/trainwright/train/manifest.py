@@ -1,6 +1,6 @@
 """What tells a whole checkpoint from a damaged one: ``manifest.json`` lists every file with its size and SHA-256.
 
-A checkpoint of ours also holds ``trainwright.json`` (see :mod:`trainwright.train.context`), so one whose manifest was
+A checkpoint of ours also holds ``trainwright.json`` (see :mod:`trainwright.runs.resume`), so one whose manifest was
 lost is told from one that transformers wrote, which never had any.
 """
 
@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.records import read_json, write_json
+from trainwright.runs.resume import CONTEXT
 
 MANIFEST = "manifest.json"
-CONTEXT = "trainwright.json"
+
 # 1: files only; 2: also the step, a hash of the list itself, and trainwright.json beside it
 MANIFEST_FORMAT = 2
 STATE = "trainer_state.json"
@@ -75,6 +76,11 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def sha256_of_text(text: str) -> str:
+    """SHA-256 of a text in UTF-8, as hexadecimal text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def step_of(folder: Path) -> int | None:
     """The step in the name of a checkpoint folder; None for another name."""
     match = re.fullmatch(r"checkpoint-(\d+)", folder.name)
@@ -107,7 +113,7 @@ def _problem_with_manifest(folder: Path) -> str | None:
 
 
 def _hash_of(listed: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
+    return sha256_of_text(json.dumps(listed, sort_keys=True))
 
 
 def _file_problem(path: Path, expected: dict[str, Any]) -> str | None:

@@ -23,6 +23,7 @@ from trainwright.recipe.schema import Recipe
 from trainwright.records import Finding, Plan
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
+from trainwright.runs.resume import facts_of, unlike
 from trainwright.train import checkpoint
 from trainwright.train.callbacks import (
     GREATER_IS_BETTER,
@@ -67,6 +68,8 @@ def run(folder: RunFolder, journal: Journal) -> None:
     trainer = make_trainer(folder, recipe, plan, task, journal)
     stop.passes_to(trainer.recorder.ask_to_stop)
     trainer.add_callback(StopWhenOrphaned(stop))
+    trainer.context = facts_of(folder.resolved(), task.prepared, folder.machine())
+    trainer.restates = found is not None and any(one.learns for one in unlike(found, trainer.context))
     done = found is not None and _steps_done(found) >= plan.steps
     if done and folder.results() is not None and folder.model.is_dir():  # else it was killed behind its last step
         raise NothingToDo(_("The run has made all of its {steps} steps.").format(steps=plan.steps))
