@@ -35,13 +35,14 @@ from trainwright.plan.forecast import Place, forecast, model_name
 from trainwright.plan.hindsight import compare, learned
 from trainwright.plan.shape import shape_of
 from trainwright.plan.speed import remember, remembered
-from trainwright.recipe.load import LoadedRecipe, choose, load_recipe, recipe_from_values
+from trainwright.recipe.load import LoadedRecipe, change_values, choose, load_recipe, recipe_from_values
 from trainwright.recipe.tasks import task_of
 from trainwright.records import Choice, Machine, Plan, Prepared, read_json, to_plain, write_json
 from trainwright.runs import folder as runs
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal, read_events, steps_of
 from trainwright.runs.lock import owned
+from trainwright.runs.resume import changes, facts_of, newest_checkpoint, unlike
 
 # Shows a run while it goes on; made by whoever calls, since faces stand above the flow.
 Watch = Callable[[RunFolder], AbstractContextManager[Observer]]
@@ -93,27 +94,38 @@ def start(recipe_file: Path, watch: Watch, sets: Sequence[str] = (), runs_root: 
         return carry_on(folder, watch)
 
 
-def resume(folder: RunFolder, watch: Watch) -> RunFolder:
-    """Go on with a run that was stopped, failed or was killed.
+def resume(folder: RunFolder, watch: Watch, sets: Sequence[str] = (), accept: bool = False) -> RunFolder:
+    """Go on with a run that was stopped, failed or was killed; or with a finished one that is to train longer.
+
+    Args:
+        sets: ``key=value`` changes to the recipe; those of ``run:`` are free.
+        accept: Agree to changes that decide the result.
 
     Raises:
         NothingToDo: It has finished.
-        UserError: It is still going on.
+        UserError: It is still going on, or would learn something else than before.
     """
+    from trainwright.train.seam import agree, trains_longer
+
     with owned(folder.path):
         status = wait_for_worker(folder)
-        if status.state == "finished":
+        before = folder.resolved()
+        values = change_values(before, sets) if sets else before
+        if status.state == "finished" and not trains_longer(folder, values):
             raise NothingToDo(_("{run} has finished; there is nothing to do.").format(run=folder.id))
+        agree(folder, changes(before, values), values, accept)
         folder.set_status(state="opened", because="", pid=os.getpid(), exit_code=None)
         folder.write_machine(look())
-        return carry_on(folder, watch)
+        folder.write_resolved(values)
+        return carry_on(folder, watch, accept)
 
 
-def carry_on(folder: RunFolder, watch: Watch) -> RunFolder:
+def carry_on(folder: RunFolder, watch: Watch, accept: bool = False) -> RunFolder:
     """The road of a run, from wherever it stands."""
     with watch(folder) as view, ending_written_down(folder):
         model = find_model(folder, view)
         prepare_data(folder, model, view)
+        agree_with_checkpoint(folder, accept)
         note_model(folder, model)
         write_plan(folder, model)
         train(folder, model, view)
@@ -221,6 +233,20 @@ def find_model(folder: RunFolder, view: Observer) -> LocalModel:
         if recipe.hub == "auto":
             folder.write_resolved(choose(folder.resolved(), "hub", source.hub, source.because))
     return model_of(folder)
+
+
+def agree_with_checkpoint(folder: RunFolder, accept: bool) -> None:
+    """Before anything is trained: is it still the recipe, and are they still the rows, of the newest checkpoint?
+
+    Raises:
+        UserError: It would learn something else, and nobody agreed to that.
+    """
+    from trainwright.train.seam import agree
+
+    newest, prepared = newest_checkpoint(folder.checkpoints), folder.prepared()
+    if newest is not None and prepared is not None:
+        values = folder.resolved()
+        agree(folder, unlike(newest, facts_of(values, prepared, folder.machine())), values, accept)
 
 
 def note_model(folder: RunFolder, model: LocalModel) -> None:

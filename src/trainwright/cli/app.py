@@ -157,12 +157,18 @@ def train(
 
 
 @app.command()
-def resume(run: RunArgument, trust_remote_code: CodeOption = False, runs: RunsOption = None) -> None:
-    """Go on with a run that was stopped, failed or was killed."""
+def resume(
+    run: RunArgument,
+    set_: SetOption = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Agree to changes that decide what is learned.")] = False,
+    trust_remote_code: CodeOption = False,
+    runs: RunsOption = None,
+) -> None:
+    """Go on with a run that was stopped, failed or was killed, or train a finished one longer."""
     from trainwright import flow
 
     remote_code.allow(trust_remote_code)
-    flow.resume(_find(run, runs), watched)
+    flow.resume(_find(run, runs), watched, set_ or [], accept)
 
 
 @app.command()

@@ -64,6 +64,26 @@ def recipe_from_values(values: Mapping[str, Choice]) -> Recipe:
     return Recipe.model_validate(_nested({name: choice.value for name, choice in values.items()}))
 
 
+def change_values(values: Mapping[str, Choice], sets: Sequence[str]) -> dict[str, Choice]:
+    """The values of a run with some changes of the command line; relative paths in these start here.
+
+    Raises:
+        RecipeError: A change asks for something that is not possible.
+    """
+    problems: list[Problem] = []
+    changed = _translate(_flatten(_read_sets(sets), problems), {}, [], problems)
+    problems += [problem for name in changed if (problem := unknown_name(name)) is not None]
+    flat = {name: choice.value for name, choice in values.items()} | changed
+    recipe = _checked(flat, Path.cwd(), problems)
+    if recipe is None:
+        raise refusal(Path("--set"), problems, {}, set(changed))
+    now = _leaves(recipe)
+    return {
+        **values,
+        **{name: Choice(now[name], "--set") for name in changed if name in now},
+    }
+
+
 def choose(values: Mapping[str, Choice], name: str, value: Any, because: str) -> dict[str, Choice]:
     """The values with one that Trainwright chose, and why."""
     return {**values, name: Choice(value, "chosen", because)}

@@ -74,6 +74,45 @@ def layer_groups(
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0], not key[1]))]
 
 
+def asked_options(optimizer: Any) -> list[dict[str, Any]]:
+    """What the recipe asks of each parameter group, before a checkpoint's groups are loaded over it."""
+    kept = ("params", "lr", "initial_lr")
+    groups = optimizer.param_groups
+    return [
+        {name: value for name, value in group.items() if name not in kept} | {"initial_lr": group["lr"]}
+        for group in groups
+    ]
+
+
+def restate(optimizer: Any, scheduler: Any, asked: list[dict[str, Any]]) -> None:
+    """Put what is asked for in the place of what a checkpoint brought along: rates, decay, and the schedule's place.
+
+    A checkpoint holds the options of each parameter group beside its moments, so a changed recipe would else be without
+    effect. For schedules of torch's LambdaLR, as transformers makes them; others go on as they were.
+    """
+    lambdas = getattr(scheduler, "lr_lambdas", None)
+    if lambdas is None or len(asked) != len(optimizer.param_groups):
+        return
+    scheduler.base_lrs = [options["initial_lr"] for options in asked]
+    for group, options, rate in zip(optimizer.param_groups, asked, lambdas, strict=True):
+        group.update(options)
+        group["lr"] = options["initial_lr"] * rate(scheduler.last_epoch)
+    scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]  # what is logged
+
+
+def rate_at(step: int, steps: int, warmup: int, rate: float, kind: str) -> float | None:
+    """The learning rate of the step that follows ``step`` done ones, by transformers' own schedule; None if unknown."""
+    import torch
+    from transformers import get_scheduler
+
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=rate)
+    try:
+        lambdas = getattr(get_scheduler(kind, optimizer, warmup, steps), "lr_lambdas", None)
+    except (TypeError, ValueError):  # one that wants options of its own
+        return None
+    return rate * float(lambdas[0](step)) if lambdas else None
+
+
 def _layer_stack(backbone: nn.Module) -> str | None:
     """Name of the ModuleList that holds the transformer layers: the one with the most parameters."""
     sizes = {

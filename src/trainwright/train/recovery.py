@@ -278,6 +278,7 @@ class Recovery:
     def training_begins(self) -> None:
         """Told by the recorder when weights, optimizer and state are as training finds them."""
         self.kept_best = (self.trainer.state.best_metric, self.trainer.state.best_global_step)
+        self.trainer.restate()
         self.prepare_optimizer()
 
     def prepare_optimizer(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import logging
 import warnings
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from trainwright.train import checkpoint, compat, evaluation, optimizer
 from trainwright.train.allocator import keep_freed_memory
 from trainwright.train.batches import PaddedBatches
 from trainwright.train.loaders import StepLoaders
+from trainwright.train.manifest import sha256_of_text
 from trainwright.train.recorder import Recorder, StepCounter
 from trainwright.train.recovery import Recovery, is_failed_write, is_out_of_memory, release
 from trainwright.train.rows import RowLoader
@@ -84,6 +86,9 @@ class Trainer(ExactStep, StepLoaders):
         self.meter = meter
         self.counter = StepCounter()
         self.recovery = Recovery(self)
+        self.context: dict[str, Any] = {}  # what each checkpoint says of the run; see runs.resume
+        self.restates = False  # a resumed run takes its rates from the recipe, not from the checkpoint
+        self._asked: list[dict[str, Any]] = []  # options of the parameter groups, as the recipe has them
         self._staging: str | None = None  # the folder that a checkpoint is being written into
         super().__init__(model, _own_arguments(self.given_args), *positional, **named)
         self.args._n_gpu = min(1, self.args.n_gpu)  # one process, one device: never torch's DataParallel
@@ -97,7 +102,18 @@ class Trainer(ExactStep, StepLoaders):
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """AdamW (or what ``args.optim`` names), with a learning rate per layer if a decay is asked for."""
-        if self.optimizer is not None or self.layerwise_lr_decay == 1.0:
+        if self.optimizer is None:
+            self._asked = optimizer.asked_options(self._new_optimizer(model))
+        return self.optimizer
+
+    def restate(self) -> None:
+        """Where the recipe has changed, put its rates in the place of those that the checkpoint brought along."""
+        if self.restates and self._asked:
+            scheduler = getattr(self.lr_scheduler, "scheduler", self.lr_scheduler)
+            optimizer.restate(self.optimizer, scheduler, self._asked)
+
+    def _new_optimizer(self, model: nn.Module | None) -> torch.optim.Optimizer:
+        if self.layerwise_lr_decay == 1.0:
             return super().create_optimizer() if model is None else super().create_optimizer(model)
         trained: Any = model if model is not None else self.model
         groups = optimizer.layer_groups(
@@ -209,7 +225,18 @@ class Trainer(ExactStep, StepLoaders):
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             self.state.save_to_json(str(staged.checkpoint / "trainer_state.json"))
-            staged.publish()
+            staged.publish(self.context | self._own_context())
+
+    def _own_context(self) -> dict[str, Any]:
+        """Cuts, trained parameters, callbacks' state and place in the data, as they are at this step."""
+        trained = [f"{name} {tuple(p.shape)}" for name, p in self.model.named_parameters() if p.requires_grad]
+        return {
+            "cuts": [dataclasses.asdict(cut) for cut in self.recovery.cuts],
+            "evaluation_tokens": self.recovery.evaluation_tokens,
+            "parameters": {"tensors": len(trained), "sha256": sha256_of_text("\n".join(trained))},
+            "callbacks": sorted(self.state.stateful_callbacks or {}),
+            "data_position": {"epoch": self.state.epoch, "step": self.state.global_step, "seed": self.args.seed},
+        }
 
     def _checkpoint_bytes(self) -> int:
         """Bytes that a checkpoint will take: the weights, and what the optimizer keeps for them."""

@@ -21,15 +21,17 @@ from trainwright.model.locate import model_of
 from trainwright.recipe.load import recipe_from_values
 from trainwright.recipe.schema import Recipe
 from trainwright.recipe.tasks import greater_is_better
-from trainwright.records import Plan
+from trainwright.records import Finding, Plan
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
+from trainwright.runs.resume import facts_of, unlike
 from trainwright.train import checkpoint
 from trainwright.train.callbacks import (
     KeepBest,
     StopRequests,
     StopWhenOrphaned,
 )
+from trainwright.train.manifest import MANIFEST, write_manifest
 from trainwright.train.probe import probe
 from trainwright.train.recorder import gpu_bytes, peak_resident_bytes
 from trainwright.train.rehearsal import rehearse
@@ -53,6 +55,8 @@ def run(folder: RunFolder, journal: Journal) -> None:
     found, skipped = checkpoint.newest_whole(folder.checkpoints)
     for damaged, reason in skipped:
         journal.write("finding", finding=_skipped(damaged, reason))
+    if found is not None and not (found / MANIFEST).is_file():
+        journal.write("finding", finding=_unverified(found))
     rehearsed = None
     if found is None and plan.rehearsal_steps:
         rehearsed = rehearse(folder, recipe, plan, task, journal, make_trainer, stop)
@@ -64,6 +68,8 @@ def run(folder: RunFolder, journal: Journal) -> None:
     trainer = make_trainer(folder, recipe, plan, task, journal)
     stop.passes_to(trainer.recorder.ask_to_stop)
     trainer.add_callback(StopWhenOrphaned(stop))
+    trainer.context = facts_of(folder.resolved(), task.prepared, folder.machine())
+    trainer.restates = found is not None and any(one.learns for one in unlike(found, trainer.context))
     done = found is not None and _steps_done(found) >= plan.steps
     if done and folder.results() is not None and folder.model.is_dir():  # else it was killed behind its last step
         raise NothingToDo(_("The run has made all of its {steps} steps.").format(steps=plan.steps))
@@ -231,7 +237,7 @@ def save_model(folder: RunFolder, trainer: Trainer) -> None:
     shutil.rmtree(staging, ignore_errors=True)
     trainer.model.save_pretrained(staging)
     trainer.processing_class.save_pretrained(staging)  # type: ignore[union-attr]
-    checkpoint.write_manifest(staging)
+    write_manifest(staging)
     shutil.rmtree(folder.model, ignore_errors=True)
     os.rename(staging, folder.model)
 
@@ -267,15 +273,18 @@ def _end(folder: RunFolder, journal: Journal, state: str, because: str) -> None:
     folder.set_status(state=state, because=because)
 
 
-def _skipped(folder: Path, reason: str) -> Any:
-    from trainwright.records import Finding
-
+def _skipped(folder: Path, reason: str) -> Finding:
     return Finding(
         "checkpoint.damaged",
         "warning",
         _("{name} was skipped: {reason}.").format(name=folder.name, reason=reason),
         {"checkpoint": folder.name, "reason": reason},
     )
+
+
+def _unverified(folder: Path) -> Finding:
+    message = _("{name} has no manifest, so its content could not be verified; it was taken as it is.")
+    return Finding("checkpoint.unverified", "note", message.format(name=folder.name), {"checkpoint": folder.name})
 
 
 def _threads(folder: RunFolder) -> int:

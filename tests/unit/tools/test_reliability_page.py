@@ -15,7 +15,7 @@ def page(tmp_path):
         names = ("commit", "date", "processor", "python", "torch", "transformers")
         about = {name: name for name in names} | {"cores": 2.0}
         (tmp_path / "kill.json").write_text(json.dumps({"about": about, "trials": trials}))
-        return reliability_page(tmp_path / "kill.json")
+        return reliability_page(tmp_path)
 
     return make
 
@@ -33,3 +33,16 @@ def test_failures_are_said(page):
     text = page([trial(), trial(same=False), trial(resumed=False, same=False)])
     assert "| all | 3 | 3 | 3 | 1 | 1 |" in text
     assert "2 of 3 killed runs failed" in text
+
+
+def test_corruptions_are_counted_by_kind(tmp_path):
+    names = ("commit", "date", "processor", "python", "torch", "transformers")
+    good = {"kind": "flip", "found": True, "named": True, "survived": True}
+    trials = [good] * 4 + [good | {"kind": "older_file", "named": False}]
+    measured = {"about": {name: name for name in names} | {"cores": 2.0}, "trials": trials}
+    (tmp_path / "corrupt.json").write_text(json.dumps(measured))
+    text = reliability_page(tmp_path)
+    assert "| flip | 4 | 4 | 4 | 4 |" in text
+    assert "| older file | 1 | 1 | 0 | 1 |" in text
+    assert "| all | 5 | 5 | 4 | 5 |" in text
+    assert "no results yet" in text  # of kills

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.train import checkpoint
+from trainwright.train import checkpoint, manifest
 
 FILES = {
     "model.safetensors": b"weights" * 50,
     "optimizer.pt": b"moments" * 50,
     "scheduler.pt": b"rate",
     "rng_state.pth": b"random",
-    "trainer_state.json": b"{}",
+    "trainer_state.json": b"written by save()",
     "training_args.bin": b"a pickle",
 }
 
@@ -21,6 +21,7 @@ def save(root, step):
     staged = checkpoint.Staged(root, step)
     for name, content in FILES.items():
         (staged.checkpoint / name).write_bytes(content)
+    (staged.checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": step}))
     staged.publish()
     return root / f"checkpoint-{step}"
 
@@ -28,9 +29,9 @@ def save(root, step):
 def test_a_published_checkpoint_is_whole_lists_its_files_and_leaves_no_staging(tmp_path):
     folder = save(tmp_path, 5)
     assert checkpoint.problem_of(folder) is None
-    assert checkpoint.is_verified(folder)
+    assert manifest.is_verified(folder)
     listed = json.loads((folder / "manifest.json").read_text())["files"]
-    assert set(listed) == set(FILES) - {"training_args.bin"}
+    assert set(listed) == set(FILES) - {"training_args.bin"} | {"trainwright.json"}
     # from `printf rate | sha256sum`
     sha256 = "c549779d79e5c8e9c9a6b6da5f1c5e21075eb9319852f858acb227ee855e4ef5"
     assert listed["scheduler.pt"] == {"bytes": 4, "sha256": sha256}
@@ -67,17 +68,87 @@ def test_damage_is_named_and_the_older_whole_checkpoint_is_taken(tmp_path, name,
     assert name in skipped[0][1]
 
 
-def test_a_damaged_manifest_is_a_problem_not_a_crash(tmp_path):
+@pytest.mark.parametrize(
+    "text",
+    ["", "null", "[]", "{}", '{"files": {}}', '{"format": 2, "step": 5, "files": {}}', '{"files": {"model.saf', "7"],
+)
+def test_a_manifest_that_lists_nothing_is_a_problem_not_a_crash(tmp_path, text):
     folder = save(tmp_path, 5)
-    (folder / "manifest.json").write_text('{"files": {"model.saf')
+    (folder / "manifest.json").write_text(text)
     assert "manifest.json" in checkpoint.problem_of(folder)
+    assert not manifest.is_verified(folder)
+
+
+def test_a_lost_manifest_is_not_taken_for_a_checkpoint_of_transformers(tmp_path):
+    folder = save(tmp_path, 5)
+    (folder / "manifest.json").unlink()
+    assert checkpoint.problem_of(folder) == "manifest.json is missing"
+
+
+def test_no_bit_of_the_manifest_can_change_unseen(tmp_path):
+    folder = save(tmp_path, 5)
+    path = folder / "manifest.json"
+    good = path.read_bytes()
+    unseen = []
+    for bit in range(0, 8 * len(good), 5):  # coprime to 8: every place of a byte, in every part of the file
+        content = bytearray(good)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        if "manifest.json" not in (checkpoint.problem_of(folder) or ""):
+            unseen.append(bit)
+    assert unseen == []
+
+
+@pytest.mark.parametrize("name", sorted(set(FILES) - {"training_args.bin"} | {"trainwright.json"}))
+def test_a_file_gone_from_folder_and_list_alike_is_missed(tmp_path, name):
+    folder = save(tmp_path, 5)
+    listed = json.loads((folder / "manifest.json").read_text())
+    del listed["files"][name]
+    (folder / "manifest.json").write_text(json.dumps(listed))
+    assert checkpoint.problem_of(folder) == "manifest.json is damaged"
+    (folder / name).unlink()
+    manifest.write_manifest(folder, 5)  # right about itself, and not enough
+    assert checkpoint.problem_of(folder) == f"{name} is missing in manifest.json"
+
+
+def test_a_shard_of_the_weights_that_the_index_names_is_missed(tmp_path):
+    folder = save(tmp_path, 5)
+    (folder / "manifest.json").unlink()
+    (folder / "trainwright.json").unlink()
+    shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+    (folder / "model.safetensors").rename(folder / shards["a"])
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    assert checkpoint.problem_of(folder) == f"{shards['b']} is missing"
+    (folder / shards["b"]).write_bytes(b"more weights")
+    assert checkpoint.problem_of(folder) is None
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_renamed_folder_is_not_taken_for_another_step(tmp_path, ours):
+    folder = save(tmp_path, 5)
+    if not ours:
+        (folder / "manifest.json").unlink()
+        (folder / "trainwright.json").unlink()
+    renamed = folder.rename(tmp_path / "checkpoint-9")
+    assert "is that of step 5" in checkpoint.problem_of(renamed)
+
+
+def test_a_checkpoint_with_a_manifest_of_the_first_format_is_still_whole(tmp_path):
+    folder = save(tmp_path, 5)
+    listed = json.loads((folder / "manifest.json").read_text())["files"]
+    del listed["trainwright.json"]
+    (folder / "trainwright.json").unlink()
+    (folder / "manifest.json").write_text(json.dumps({"format": 1, "files": listed}))
+    assert checkpoint.problem_of(folder) is None
+    assert "is that of step 5" in checkpoint.problem_of(folder.rename(tmp_path / "checkpoint-9"))
 
 
 def test_a_checkpoint_of_transformers_passes_unverified_if_nothing_needed_is_missing(tmp_path):
     folder = save(tmp_path, 5)
     (folder / "manifest.json").unlink()
+    (folder / "trainwright.json").unlink()
     assert checkpoint.problem_of(folder) is None
-    assert not checkpoint.is_verified(folder)
+    assert not manifest.is_verified(folder)
     (folder / "scheduler.pt").unlink()
     assert checkpoint.problem_of(folder) == "scheduler.pt is missing"
 

@@ -1,8 +1,12 @@
 """Depths of parameters, written down by hand from the structure that each family's paper describes."""
 
+import math
+
 import pytest
+import torch
 import transformers
 
+from trainwright.train import optimizer
 from trainwright.train.optimizer import layer_depths, layer_groups
 
 SMALL = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
@@ -125,3 +129,37 @@ def test_frozen_parameters_are_left_out():
     model.bert.embeddings.requires_grad_(False)
     groups = layer_groups(model, 1.0, 0.5, 0.0, set())
     assert "embeddings" not in {group["name"] for group in groups}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("linear", 3e-3 * (20 - 10) / (20 - 4)),
+        ("cosine", 3e-3 * 0.5 * (1 + math.cos(math.pi * (10 - 4) / (20 - 4)))),
+        ("constant", 3e-3),
+        ("reduce_lr_on_plateau", None),
+    ],
+)
+def test_the_rate_after_ten_of_twenty_steps_with_four_of_warm_up(kind, expected):
+    assert optimizer.rate_at(10, 20, 4, 3e-3, kind) == pytest.approx(expected)
+
+
+def test_what_is_asked_takes_the_place_of_what_a_checkpoint_brought_along():
+    def made(rate, decay, steps):
+        inner = torch.optim.AdamW([torch.zeros(1, requires_grad=True)], lr=rate, weight_decay=decay)
+        asked = optimizer.asked_options(inner)
+        return inner, transformers.get_linear_schedule_with_warmup(inner, 0, steps), asked
+
+    old, schedule, _asked = made(1.0, 0.1, 10)
+    for _step in range(5):
+        old.step()
+        schedule.step()
+    new, longer, asked = made(4.0, 0.3, 20)
+    new.load_state_dict(old.state_dict())
+    longer.load_state_dict(schedule.state_dict())
+    assert new.param_groups[0]["lr"] == 0.5  # 1.0 x 5/10: the old recipe's
+    optimizer.restate(new, longer, asked)
+    assert (new.param_groups[0]["lr"], new.param_groups[0]["weight_decay"]) == (3.0, 0.3)  # 4.0 x 15/20
+    new.step()
+    longer.step()
+    assert new.param_groups[0]["lr"] == pytest.approx(4.0 * 14 / 20)

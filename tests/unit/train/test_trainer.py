@@ -14,7 +14,7 @@ from transformers import TrainerCallback, TrainingArguments
 from trainwright.errors import CheckFailed, UserError
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import read_events, steps_of
-from trainwright.train import checkpoint, compat
+from trainwright.train import checkpoint, compat, manifest
 from trainwright.train.collate import PadRows
 from trainwright.train.trainer import Trainer
 
@@ -246,7 +246,7 @@ def test_transformers_can_resume_ours_and_we_can_resume_theirs(tmp_path):
     ).train()
     theirs = tmp_path / "theirs" / "run" / "checkpoint-3"
     assert checkpoint.problem_of(theirs) is None
-    assert not checkpoint.is_verified(theirs)
+    assert not manifest.is_verified(theirs)
     ours = Trainer(bert(), arguments(tmp_path / "theirs"), train_dataset=rows)
     ours.train(resume_from_checkpoint=True)
     assert ours.state.global_step == 8
