@@ -1,4 +1,4 @@
-"""Read a file once: its texts go to disk, and what must be known of each row stays in memory (25 bytes a row)."""
+"""Read a file once: its texts go to disk, and what must be known of each row stays in memory (33 bytes a row)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from trainwright.data.cells import Noticed, RowBatch
 from trainwright.data.complaints import missing_column
 from trainwright.data.files import Place
 from trainwright.data.labels import LabelColumn
+from trainwright.data.near import loosely
 from trainwright.data.sources import Source, open_source
 from trainwright.errors import DataError
 from trainwright.messages.text import _
@@ -29,6 +30,7 @@ class RowTable:
         path: The file.
         hashes: 64-bit hash of the text, uint64. Equal hashes stand for equal texts: among ten million different
             texts two share one with a probability of about 3e-6.
+        loose: The same of the text without case, spaces and width, uint64; see near.py.
         codes: Label codes, int32.
         lines: Line where the record starts, int64.
         characters: Length of the text, int32.
@@ -42,6 +44,7 @@ class RowTable:
 
     path: Path
     hashes: np.ndarray
+    loose: np.ndarray
     codes: np.ndarray
     lines: np.ndarray
     characters: np.ndarray
@@ -88,12 +91,23 @@ def read_rows(
     if not parts:
         raise _no_rows(path)
     labels.check()
-    hashes, lines, characters, blank, codes = (np.concatenate(column) for column in zip(*parts, strict=True))
+    hashes, loose, lines, characters, blank, codes = (np.concatenate(column) for column in zip(*parts, strict=True))
     names = labels.whole_names()
     noticed = source.noticed
     noticed.doubtful = [span for span in noticed.doubtful if all(value in names for value in span.values[label])]
     return RowTable(
-        path, hashes, codes, lines, characters, blank, names, labels.first_lines, noticed, replaced, replaced_rows
+        path,
+        hashes,
+        loose,
+        codes,
+        lines,
+        characters,
+        blank,
+        names,
+        labels.first_lines,
+        noticed,
+        replaced,
+        replaced_rows,
     )
 
 
@@ -113,11 +127,16 @@ def _no_rows(path: Path) -> DataError:
     return DataError(_("{file} has no rows.").format(file=path))
 
 
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=8).digest()
+
+
 def _of_texts(path: Path, texts: list[str], batch: RowBatch) -> tuple[np.ndarray, ...]:
-    digests = []
+    digests, loose = [], []
     for text, line in zip(texts, batch.lines, strict=True):
         try:
-            digests.append(blake2b(text.encode(), digest_size=8).digest())
+            digests.append(_digest(text))
+            loose.append(_digest(loosely(text)))
         except UnicodeEncodeError as error:
             message = _("{file}, line {line}: the text has half a surrogate pair (U+{code:04X}), no character.")
             raise DataError(
@@ -125,6 +144,7 @@ def _of_texts(path: Path, texts: list[str], batch: RowBatch) -> tuple[np.ndarray
             ) from error
     return (
         np.frombuffer(b"".join(digests), dtype="<u8"),
+        np.frombuffer(b"".join(loose), dtype="<u8"),
         np.array(batch.lines, dtype=np.int64),
         np.fromiter(map(len, texts), dtype=np.int32, count=len(texts)),
         np.fromiter((not text or text.isspace() for text in texts), dtype=np.bool_, count=len(texts)),
