@@ -13,6 +13,7 @@ import numpy as np
 
 from trainwright.data.labels import Labels
 from trainwright.data.lengths import histogram_of, longest, percentiles
+from trainwright.data.near import near_duplicates, near_overlap
 from trainwright.data.rows import RowTable
 from trainwright.data.store import TextRows
 
@@ -48,6 +49,9 @@ class Part:
     def hashes(self) -> np.ndarray:
         return self.table.hashes[self.rows]
 
+    def loose(self) -> np.ndarray:
+        return self.table.loose[self.rows]
+
     def lines(self) -> np.ndarray:
         return self.table.lines[self.rows]
 
@@ -74,12 +78,15 @@ def row_facts(part: Part, train: Part, labels: Labels) -> dict[str, Any]:
         "rows_dropped": part.dropped,
         "empty": {"count": len(part.blank), "lines": part.table.lines[part.blank[:LINES]].tolist()},
         "duplicates": duplicates(part, filled),
+        "near_duplicates": near_duplicates(part, filled),
         "conflicts": conflicts(part, filled, labels.values),
         "labels": dict(zip(labels.names, labels.rows_by_name(part.labels), strict=True)),
         "characters": character_facts(part),
+        "longest": longest_rows(part),
     }
     if part is not train:
         facts["overlap"] = overlap(part, filled, train, labels.values)
+        facts["near_overlap"] = near_overlap(part, filled, train)
     if labels.kind == "score":
         facts["scores"] = score_facts(labels.numbers[part.labels])
     if part.whole:
@@ -171,3 +178,13 @@ def character_facts(part: Part) -> dict[str, Any]:
     """Percentiles of text length in characters, and the longest with its line."""
     lengths = part.table.characters[part.rows]
     return percentiles(histogram_of(lengths)) | longest(lengths, part.lines())
+
+
+def longest_rows(part: Part) -> list[dict[str, Any]]:
+    """The longest texts, with how they begin."""
+    lengths = part.table.characters[part.rows]
+    order = np.argsort(-lengths.astype(np.int64), kind="stable")[:EXAMPLES].tolist()
+    return [
+        {"line": int(part.lines()[place]), "characters": int(lengths[place]), "text": part.snippet(place)}
+        for place in order
+    ]

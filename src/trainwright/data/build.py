@@ -22,6 +22,7 @@ from trainwright.data.files import Place
 from trainwright.data.findings import audit_of, refusal
 from trainwright.data.labels import Labels, ids_of, labels_of
 from trainwright.data.lengths import histogram_of, longest
+from trainwright.data.near import together
 from trainwright.data.request import DataRequest, Progress
 from trainwright.data.rows import RowTable, read_rows
 from trainwright.data.sources import files_of, places_of
@@ -128,11 +129,12 @@ def _split_training(
     places_of_names = {name: place for place, name in enumerate(labels.values)}
     ids = np.array([places_of_names.get(name, -1) for name in table.names], np.int32)[table.codes]
     strata = labels.stratum(ids)
+    groups = together(table.hashes, table.loose)  # loose copies stay on one side, too
     parts, rest = [], 1.0
     for split in ("validation", "test"):
         share = places.get(split)
         if isinstance(share, float):  # a share is one of all rows, so of the rest it is more
-            held = hold_out(table.hashes, strata, free, share / rest, request.seed, split)
+            held = hold_out(groups, strata, free, share / rest, request.seed, split)
             rows = np.flatnonzero(held)
             parts.append(Part(split, table, texts, rows, ids[rows], blank[:0], dropped=0, whole=False))
             free, rest = free & ~held, rest - share

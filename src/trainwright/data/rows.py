@@ -1,4 +1,4 @@
-"""Read a file once: its texts go to disk, and what must be known of each row stays in memory (25 bytes a row)."""
+"""Read a file once: its texts go to disk, and what must be known of each row stays in memory (33 bytes a row)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from trainwright.data.cells import Noticed, RowBatch
 from trainwright.data.complaints import missing_column
 from trainwright.data.files import Place
 from trainwright.data.labels import LabelColumn, ScoreColumn, SetColumn
+from trainwright.data.near import loosely
 from trainwright.data.sources import Source, open_source
 from trainwright.errors import DataError
 from trainwright.messages.text import _
@@ -30,6 +31,7 @@ class RowTable:
         path: The file.
         hashes: 64-bit hash of the text, or of both texts of a pair, uint64. Equal hashes stand for equal texts: among
             ten million different texts two share one with a probability of about 3e-6.
+        loose: The same of the text without case, spaces and width, uint64; see near.py.
         codes: Codes of the labels' values, int32.
         lines: Line where the record starts, int64.
         characters: Length of the text, or of both, int32.
@@ -43,6 +45,7 @@ class RowTable:
 
     path: Path
     hashes: np.ndarray
+    loose: np.ndarray
     codes: np.ndarray
     lines: np.ndarray
     characters: np.ndarray
@@ -103,14 +106,25 @@ def read_rows(
     if not parts:
         raise _no_rows(path)
     labels.check()
-    hashes, lines, characters, blank, codes = (np.concatenate(column) for column in zip(*parts, strict=True))
+    hashes, loose, lines, characters, blank, codes = (np.concatenate(column) for column in zip(*parts, strict=True))
     names = labels.whole_names()
     noticed = source.noticed
     noticed.doubtful = [
         span for span in noticed.doubtful if all(value in names for value in span.values[label_columns[0]])
     ]
     return RowTable(
-        path, hashes, codes, lines, characters, blank, names, labels.first_lines, noticed, replaced, replaced_rows
+        path,
+        hashes,
+        loose,
+        codes,
+        lines,
+        characters,
+        blank,
+        names,
+        labels.first_lines,
+        noticed,
+        replaced,
+        replaced_rows,
     )
 
 
@@ -146,12 +160,17 @@ def _no_rows(path: Path) -> DataError:
     return DataError(_("{file} has no rows.").format(file=path))
 
 
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=8).digest()
+
+
 def _of_texts(path: Path, columns: list[list[str]], batch: RowBatch) -> tuple[np.ndarray, ...]:
-    digests = []
+    digests, loose = [], []
     texts = columns[0] if len(columns) == 1 else [PAIR.join(both) for both in zip(*columns, strict=True)]
     for text, line in zip(texts, batch.lines, strict=True):
         try:
-            digests.append(blake2b(text.encode(), digest_size=8).digest())
+            digests.append(_digest(text))
+            loose.append(_digest(PAIR.join(map(loosely, text.split(PAIR)))))
         except UnicodeEncodeError as error:
             message = _("{file}, line {line}: the text has half a surrogate pair (U+{code:04X}), no character.")
             raise DataError(
@@ -159,6 +178,7 @@ def _of_texts(path: Path, columns: list[list[str]], batch: RowBatch) -> tuple[np
             ) from error
     return (
         np.frombuffer(b"".join(digests), dtype="<u8"),
+        np.frombuffer(b"".join(loose), dtype="<u8"),
         np.array(batch.lines, dtype=np.int64),
         np.fromiter(map(len, texts), dtype=np.int32, count=len(texts)) - (len(columns) - 1),
         np.logical_or.reduce([_blank(column) for column in columns]),

@@ -161,6 +161,49 @@ def overlap(seen: Seen) -> Iterator[Finding]:
         )
 
 
+def near_duplicates(seen: Seen) -> Iterator[Finding]:
+    for split, facts in seen.facts.items():
+        found = facts.get("near_duplicates")
+        if not found or not found["texts"]:
+            continue
+        text = _("{split}: {count} texts differ from another one of the split only in case, spaces or width.")
+        if found["torn"]:
+            text = _(
+                "{split}: {count} texts differ from another one of the split only in case, spaces or width; "
+                "{torn} of them have another label there."
+            )
+        share = found["texts"] / facts["rows"]
+        yield Finding(
+            "data.near-duplicates",
+            "warning" if found["torn"] / facts["rows"] > TORN else "note",
+            text.format(split=split, count=format_count(found["texts"]), torn=format_count(found["torn"])),
+            {"split": split, "file": facts["file"], "share": share, **found},
+            _("Look at the examples; keep one of each, with one label."),
+        )
+
+
+def near_overlap(seen: Seen) -> Iterator[Finding]:
+    for split, facts in seen.facts.items():
+        found = facts.get("near_overlap")
+        if not found or not found["rows"]:
+            continue
+        text = _(
+            "{split}: {count} more of {rows} rows ({share}) differ from a training row only in case, spaces or width."
+        )
+        yield Finding(
+            "data.near-overlap",
+            "warning" if found["share"] > SHARED else "note",
+            text.format(
+                split=split,
+                count=format_count(found["rows"]),
+                rows=format_count(facts["rows"]),
+                share=format_share(found["share"]),
+            ),
+            {"split": split, "file": facts["file"], "train_file": seen.facts["train"]["file"], **found},
+            _("Take these rows out of one of the two files."),
+        )
+
+
 # -- labels ---------------------------------------------------------------------------------------------------------
 
 

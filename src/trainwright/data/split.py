@@ -18,7 +18,7 @@ def hold_out(
     groups allow; the class of a group is the most frequent label in it. At least one group with each class stays.
 
     Args:
-        hashes: Text hashes, uint64, (rows,).
+        hashes: A hash for each group of equal texts, uint64, (rows,).
         labels: Label ids, int32, (rows,).
         free: Rows that may be held out or trained on, bool, (rows,); equal texts must agree.
         share: Of all rows of the file that can be used, between 0 and 1.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from trainwright.data.told import told
 from trainwright.messages.text import _, current_language, use_language
 from trainwright.plan.hindsight import Compared, in_words
 from trainwright.recipe.tasks import TaskKind, task_of
@@ -82,7 +83,7 @@ def context(folder: RunFolder) -> dict[str, Any]:
         "many_classes": classes > MANY_CLASSES,
         "worst": _worst_rows(folder.predictions / "validation.jsonl"),
         "audit": audit,
-        "audit_rows": _audit_rows(audit.facts) if audit is not None else [],
+        "audit_rows": told(audit.facts) if audit is not None else [],
         "lengths": _length_chart(prepared),
         "labels": _label_chart(prepared),
         "prepared": prepared,
@@ -243,16 +244,6 @@ def _worst_rows(file: Path) -> list[dict[str, Any]]:
             if row["predicted"] != row["label"]:
                 worst = sorted([*worst, row], key=lambda one: -one.get("confidence", one.get("error")))[:WORST_ROWS]
     return worst
-
-
-def _audit_rows(facts: dict[str, dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    """The audit as a table: what, and a cell a split. Only single numbers; lists and examples stand in the findings."""
-    names = list(dict.fromkeys(name for split in facts.values() for name, value in split.items() if _is_plain(value)))
-    return [(name.replace("_", " "), [_value_text(split.get(name)) for split in facts.values()]) for name in names]
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, (int, float, str))
 
 
 def _value_text(value: Any) -> str:

@@ -94,3 +94,27 @@ def write_table(tmp_path):
 def many_reviews():
     """400 different texts in two classes of 240 and 160 rows."""
     return [(f"{WORDS[n % 18]} {WORDS[n // 18 % 18]} film {n}", "pos" if n % 5 < 3 else "neg") for n in range(400)]
+
+
+@pytest.fixture
+def part_of(write_table, tmp_path):
+    """A split with all rows of a table: ``part_of("train", rows)``."""
+
+    import numpy as np
+
+    from trainwright.data.audit import Part
+    from trainwright.data.rows import read_rows
+    from trainwright.data.store import TEXT_SCHEMA, ArrowWriter, TextRows
+
+    names = ["neg", "pos"]
+
+    def make(name, rows):
+        path = write_table(f"{name}.csv", rows)
+        with ArrowWriter(tmp_path / f"{name}.arrow", TEXT_SCHEMA) as writer:
+            table = read_rows(path, "text", "label", lambda texts: writer.write(texts))
+        labels = np.array([names.index(table.names[code]) for code in table.codes], dtype=np.int32)
+        blank = np.flatnonzero(table.blank)
+        texts = TextRows(tmp_path / f"{name}.arrow")
+        return Part(name, table, texts, np.arange(len(table)), labels, blank, dropped=0, whole=True)
+
+    return make

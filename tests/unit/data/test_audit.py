@@ -1,31 +1,10 @@
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-from trainwright.data.audit import Part, row_facts
+from trainwright.data.audit import row_facts
 from trainwright.data.labels import Labels
-from trainwright.data.rows import read_rows
-from trainwright.data.store import TEXT_SCHEMA, ArrowWriter, TextRows
 
 NAMES = ["neg", "pos"]
 LABELS = Labels("class", NAMES, NAMES)
-
-
-@pytest.fixture
-def part_of(write_table, tmp_path):
-    """A split with all rows of a table: ``part_of("train", rows)``."""
-
-    def make(name, rows):
-        path = write_table(f"{name}.csv", rows)
-        with ArrowWriter(tmp_path / f"{name}.arrow", TEXT_SCHEMA) as writer:
-            table = read_rows(path, "text", "label", lambda texts: writer.write(texts))
-        labels = np.array([NAMES.index(table.names[code]) for code in table.codes], dtype=np.int32)
-        blank = np.flatnonzero(table.blank)
-        texts = TextRows(Path(tmp_path / f"{name}.arrow"))
-        return Part(name, table, texts, np.arange(len(table)), labels, blank, dropped=0, whole=True)
-
-    return make
 
 
 def test_duplicates_are_counted_and_the_most_frequent_shown_with_their_lines(part_of):
