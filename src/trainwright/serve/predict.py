@@ -14,11 +14,12 @@ import torch
 from transformers import AutoModelForSequenceClassification
 from transformers.utils import logging as transformers_logging
 
-from trainwright.errors import ModelError, UserError
+from trainwright.errors import GaveUp, ModelError, UserError
 from trainwright.messages.text import _
 from trainwright.model import remote_code
 from trainwright.model.build import load_tokenizer
 from trainwright.model.locate import locate
+from trainwright.model.memory import free_unused, is_out_of_memory
 from trainwright.model.unpad import Unpadded, problem_of
 from trainwright.plan.cut import cut_by_tokens
 from trainwright.runs.folder import RunFolder
@@ -91,6 +92,8 @@ class Predictor:
         self.labels = [config.id2label[number] for number in range(config.num_labels)]
         limits = [max_length, found.max_length, _asked_limit(self.tokenizer)]
         self.max_length = min([limit for limit in limits if limit] or [DEFAULT_LENGTH])
+        self.fits: int | None = None  # padded tokens of a batch, where memory once ran out
+        self.largest_done = 0  # tokens of the longest row that did fit
         self.unpadded = None if problem_of(self.model) else Unpadded(self.model)
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
@@ -121,15 +124,43 @@ class Predictor:
             logits = self.model(**moved).logits
         return logits
 
+    def _survived(self, rows: list[list[int]], piece: list[int]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """The places of a batch with their logits; one that does not fit into memory is halved and done again.
+
+        Raises:
+            GaveUp: A single row does not fit.
+        """
+        why = ""
+        try:
+            logits = self._logits([{"input_ids": rows[place]} for place in piece])
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            why = str(error) or type(error).__name__
+        if not why:
+            self.largest_done = max(self.largest_done, max(len(rows[place]) for place in piece))
+            yield piece, logits
+            return
+        free_unused()  # outside the except clause: its traceback held the tensors of the failed attempt
+        longest = max(len(rows[place]) for place in piece)
+        if len(piece) == 1:
+            raise _does_not_fit(longest, self.largest_done)
+        self.fits = min(
+            self.fits or longest * len(piece), max(1, longest * len(piece) // 2)
+        )  # the chunks to come are cut so from the start
+        middle = len(piece) // 2
+        for part in (piece[:middle], piece[middle:]):
+            yield from self._survived(rows, part)
+
     def _chunk(self, texts: list[str]) -> Iterator[Prediction]:
         # Half a surrogate pair is no character, and tokenizers take none: it is read as a question mark.
         texts = [text.encode(errors="replace").decode() for text in texts]
         rows = self.tokenizer(texts, truncation=True, max_length=self.max_length)["input_ids"]
         probabilities = np.empty((len(texts), len(self.labels)), dtype=np.float32)
         budget = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
-        for piece in cut_by_tokens([len(row) for row in rows], budget):
-            logits = self._logits([{"input_ids": rows[place]} for place in piece])
-            probabilities[piece] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+        for piece in cut_by_tokens([len(row) for row in rows], min(budget, self.fits or budget)):
+            for part, logits in self._survived(rows, piece):
+                probabilities[part] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
         for row in probabilities:
             named = {label: float(value) for label, value in zip(self.labels, row, strict=True)}
             yield Prediction(self.labels[int(row.argmax())], named)
@@ -209,6 +240,13 @@ def _refuse_existing(source: Path, target: Path, force: bool) -> None:
         raise UserError(message, _("Choose another name with -o."))
     if target.exists() and not force:
         raise UserError(message, _("Choose another name with -o, or replace it with --force."))
+
+
+def _does_not_fit(tokens: int, largest_done: int) -> GaveUp:
+    message = _("A text of {tokens} tokens does not fit into memory, even by itself.").format(tokens=tokens)
+    if largest_done:
+        return GaveUp(message, _("Texts of {tokens} tokens did fit: shorten it to that.").format(tokens=largest_done))
+    return GaveUp(message, _("Take a machine with more memory, or a smaller model."))
 
 
 def _asked_limit(tokenizer: Any) -> int | None:
