@@ -17,9 +17,10 @@ from faulty import (
 )
 
 from trainwright.errors import GaveUp
+from trainwright.model.memory import is_out_of_memory
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal, read_events
-from trainwright.train.recovery import Cut, cuts_of, is_out_of_memory
+from trainwright.train.recovery import Cut, cuts_of
 
 SAME = 1e-10  # in float64
 

@@ -14,11 +14,12 @@ import torch
 from transformers import AutoModelForSequenceClassification
 from transformers.utils import logging as transformers_logging
 
-from trainwright.errors import ModelError, UserError
+from trainwright.errors import GaveUp, ModelError, UserError
 from trainwright.messages.text import _
 from trainwright.model import remote_code
 from trainwright.model.build import load_tokenizer
 from trainwright.model.locate import locate
+from trainwright.model.memory import free_unused, is_out_of_memory
 from trainwright.model.ranks import rank_of, rank_probabilities
 from trainwright.model.unpad import Unpadded, problem_of
 from trainwright.plan.cut import cut_by_tokens
@@ -112,6 +113,8 @@ class Predictor:
         ]
         limits = [max_length, found.max_length, _asked_limit(self.tokenizer)]
         self.max_length = min([limit for limit in limits if limit] or [DEFAULT_LENGTH])
+        self.fits: int | None = None  # padded tokens of a batch, where memory once ran out
+        self.largest_done = 0  # tokens of the longest row that did fit
         self.unpadded = None if problem_of(self.model) else Unpadded(self.model)
 
     def predict(self, texts: Sequence[Item]) -> list[Prediction]:
@@ -149,12 +152,40 @@ class Predictor:
             logits = self.model(**moved).logits
         return logits
 
+    def _survived(self, rows: list[dict[str, Any]], piece: list[int]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """The places of a batch with their logits; one that does not fit into memory is halved and done again.
+
+        Raises:
+            GaveUp: A single row does not fit.
+        """
+        why = ""
+        try:
+            logits = self._logits([rows[place] for place in piece])
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            why = str(error) or type(error).__name__
+        if not why:
+            self.largest_done = max(self.largest_done, max(len(rows[place]["input_ids"]) for place in piece))
+            yield piece, logits
+            return
+        free_unused()  # outside the except clause: its traceback held the tensors of the failed attempt
+        longest = max(len(rows[place]["input_ids"]) for place in piece)
+        if len(piece) == 1:
+            raise _does_not_fit(longest, self.largest_done)
+        half = max(1, longest * len(piece) // 2)
+        self.fits = min(self.fits or half, half)  # the chunks to come are cut so from the start
+        middle = len(piece) // 2
+        for part in (piece[:middle], piece[middle:]):
+            yield from self._survived(rows, part)
+
     def _chunk(self, items: list[Item]) -> Iterator[Prediction]:
         rows = self._rows(items)
         outputs = np.empty((len(items), self.model.config.num_labels), dtype=np.float32)
         budget = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
-        for piece in cut_by_tokens([len(row["input_ids"]) for row in rows], budget):
-            outputs[piece] = self._logits([rows[place] for place in piece]).float().cpu().numpy()
+        for piece in cut_by_tokens([len(row["input_ids"]) for row in rows], min(budget, self.fits or budget)):
+            for part, logits in self._survived(rows, piece):
+                outputs[part] = logits.float().cpu().numpy()
         for output in outputs:
             yield self._said(torch.from_numpy(output))
 
@@ -277,6 +308,13 @@ def _refuse_existing(source: Path, target: Path, force: bool) -> None:
 
 def _readable(text: str) -> str:
     return text.encode(errors="replace").decode()
+
+
+def _does_not_fit(tokens: int, largest_done: int) -> GaveUp:
+    message = _("A text of {tokens} tokens does not fit into memory, even by itself.").format(tokens=tokens)
+    if largest_done:
+        return GaveUp(message, _("Texts of {tokens} tokens did fit: shorten it to that.").format(tokens=largest_done))
+    return GaveUp(message, _("Take a machine with more memory, or a smaller model."))
 
 
 def _asked_limit(tokenizer: Any) -> int | None:

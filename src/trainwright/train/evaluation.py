@@ -11,8 +11,9 @@ import torch
 from transformers.trainer_pt_utils import nested_concat, nested_detach, nested_numpify
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, denumpify_detensorize
 
+from trainwright.model.memory import is_out_of_memory
 from trainwright.train import loss
-from trainwright.train.recovery import is_out_of_memory, release
+from trainwright.train.recovery import release
 from trainwright.train.rows import StepRows
 
 if TYPE_CHECKING:

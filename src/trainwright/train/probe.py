@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from trainwright.messages.text import _
+from trainwright.model.memory import is_out_of_memory
 from trainwright.recipe.load import choose
 from trainwright.records import Plan
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
-from trainwright.train.recovery import is_out_of_memory, release
+from trainwright.train.recovery import release
 
 if TYPE_CHECKING:
     from trainwright.train.rows import StepRows

@@ -6,7 +6,6 @@ journal, synced, before the step that uses it; a resumed run reads them there an
 
 from __future__ import annotations
 
-import gc
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -16,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from accelerate.utils.memory import should_reduce_batch_size
 from safetensors import SafetensorError
 
 from trainwright.errors import GaveUp
 from trainwright.messages.text import _
+from trainwright.model.memory import free_unused, is_out_of_memory
 from trainwright.records import Finding
 from trainwright.runs.journal import read_events
 from trainwright.train import checkpoint
@@ -35,16 +34,7 @@ logger = logging.getLogger(__name__)
 NAMED_ROWS = 32  # rows that a finding names at most
 SMALLEST_SCALE = 2.0**-14  # a loss scale below fp16's smallest normal number: the numbers are lost, not too large
 RETURNS = 3  # times that a run goes back to its checkpoint for memory before it gives up
-_CPU_MESSAGES = ("not enough memory: you tried to allocate", "std::bad_alloc")
 _WRITER_MESSAGES = ("PytorchStreamWriter", "inline_container", "file write failed")  # torch.save on a full disk
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on a card or in main memory."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    known = isinstance(error, Exception) and should_reduce_batch_size(error)
-    return known or (isinstance(error, RuntimeError) and any(message in str(error) for message in _CPU_MESSAGES))
 
 
 def is_failed_write(error: BaseException) -> bool:
@@ -58,10 +48,8 @@ def release(model: Any = None) -> None:
     """Give back what a failed attempt held: its gradients, its graph, and the allocator's empty blocks."""
     if model is not None:
         model.zero_grad(set_to_none=True)
-    gc.collect()
+    free_unused()
     give_back_memory()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from trainwright.errors import CheckFailed, UserError
 from trainwright.messages.text import _
+from trainwright.model.memory import is_out_of_memory
 from trainwright.records import Finding
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.lock import owned
@@ -31,7 +32,7 @@ from trainwright.train.batches import PaddedBatches
 from trainwright.train.loaders import StepLoaders
 from trainwright.train.manifest import sha256_of_text
 from trainwright.train.recorder import Recorder, StepCounter
-from trainwright.train.recovery import Recovery, is_failed_write, is_out_of_memory, release
+from trainwright.train.recovery import Recovery, is_failed_write, release
 from trainwright.train.rows import RowLoader
 from trainwright.train.step import ExactStep
 

@@ -6,7 +6,8 @@ from trainwright.data.labels import Labels
 from trainwright.data.near import loosely, together
 from trainwright.data.prepare import prepare
 
-LABELS = Labels("class", ["neg", "pos"], ["neg", "pos"])
+NAMES = ["neg", "pos"]
+LABELS = Labels("class", NAMES, NAMES)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from trainwright.errors import DataError, ModelError, UserError
+from trainwright.errors import DataError, GaveUp, ModelError, UserError
 from trainwright.model.build import Head, build_model, load_tokenizer
 from trainwright.records import Choice
 from trainwright.runs.folder import RunFolder
@@ -158,3 +158,39 @@ def test_single_texts_get_label_confidence_and_every_probability(run):
     assert answer["predicted"] in LABELS
     assert answer["confidence"] == answer["probability"][answer["predicted"]]
     assert set(answer["probability"]) == set(LABELS)
+
+
+class SmallMemory:
+    """Room for so many tokens in a batch; tells how often more were tried."""
+
+    def __init__(self, predictor, tokens):
+        self.predictor, self.tokens, self.raised = predictor, tokens, 0
+        predictor.model.register_forward_pre_hook(self.before, with_kwargs=True)
+
+    def before(self, module, words, named):
+        if named["input_ids"].numel() > self.tokens:
+            self.raised += 1
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+
+
+def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_gives_the_same(run, monkeypatch):
+    monkeypatch.setattr(predict, "CHUNK", 12)
+    texts = TEXTS * 8  # chunks of 12 and more
+    predictor = Predictor(run.model)
+    longest = max(len(predictor.tokenizer(text)["input_ids"]) for text in texts)
+    memory = SmallMemory(predictor, longest)  # the longest text alone just fits
+    found = predictor.predict(texts)
+    seen = np.array([[one.probabilities[label] for label in LABELS] for one in found])
+    assert np.allclose(seen, one_by_one(run, texts), atol=1e-6)
+    first = memory.raised
+    assert first > 0
+    predictor.predict(texts[:12])
+    assert memory.raised == first  # it has learned what fits
+
+
+def test_a_text_that_does_not_fit_alone_is_said_with_what_would(run):
+    predictor = Predictor(run.model)
+    SmallMemory(predictor, 8)
+    predictor.predict(["the lamp"])  # 4 tokens
+    with pytest.raises(GaveUp, match=r"A text of 12 tokens.*Texts of 4 tokens did fit"):
+        predictor.predict(["the lamp " * 5])
