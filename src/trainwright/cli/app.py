@@ -174,10 +174,10 @@ def resume(
 @app.command()
 def stop(run: RunArgument = "last", runs: RunsOption = None) -> None:
     """Ask a run to save and end; it can be resumed."""
-    from trainwright import flow
+    from trainwright.launch import stopping
 
     folder = _find(run, runs)
-    flow.stop(folder)
+    stopping.stop(folder)
     typer.echo(_("{run} has stopped. Go on with: trainwright resume {run}").format(run=folder.id))
 
 
