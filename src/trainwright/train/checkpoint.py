@@ -108,10 +108,12 @@ def list_checkpoints(root: Path) -> list[Path]:
     return sorted(_folders(root), key=lambda path: step_of(path) or 0)
 
 
-def rotate(root: Path, keep: int | None, best_step: int | None) -> list[Path]:
-    """Delete the oldest checkpoints beyond ``keep``; the newest and the best always stay.
+def rotate(root: Path, keep: int | None, best_step: int | None, saved_step: int | None = None) -> list[Path]:
+    """Delete the oldest checkpoints beyond ``keep``; the newest, the best and the one just saved always stay.
 
     Args:
+        saved_step: Step of the checkpoint just saved. Folders of higher steps may be left from a broken past that a
+            resume skipped, so the newest by number need not be the newest that is whole.
         keep: Checkpoints to keep; None or less than 1 keeps all.
         best_step: Step of the best checkpoint, or None.
 
@@ -119,7 +121,7 @@ def rotate(root: Path, keep: int | None, best_step: int | None) -> list[Path]:
         The folders that were deleted.
     """
     folders = list_checkpoints(root)
-    doomed = to_delete([step_of(folder) or 0 for folder in folders], keep, best_step)
+    doomed = to_delete([step_of(folder) or 0 for folder in folders], keep, best_step) - {saved_step}
     deleted = [folder for folder in folders if step_of(folder) in doomed]
     for folder in deleted:
         shutil.rmtree(folder)

@@ -17,6 +17,7 @@ from transformers import TrainerCallback
 
 from trainwright.runs.folder import RunFolder
 from trainwright.runs.journal import Journal
+from trainwright.train.allocator import STEPS_BETWEEN_RETURNS, give_back_memory
 
 if TYPE_CHECKING:
     from trainwright.train.trainer import Trainer
@@ -112,6 +113,8 @@ class Recorder(TrainerCallback):
             control.should_training_stop = True
         if state.global_step >= state.max_steps and not self.rehearsal:
             control.should_log = True
+        if args.device.type == "cpu" and state.global_step % STEPS_BETWEEN_RETURNS == 0:
+            give_back_memory()
         now = time.monotonic()
         if now - self._beat >= HEARTBEAT_SECONDS:
             self._beat = now

@@ -210,7 +210,8 @@ class Trainer(ExactStep, StepLoaders):
                 self.recovery.saved.add(self.state.global_step)
                 self.recovery.kept_best = (self.state.best_metric, self.state.best_global_step)
                 if self.args.should_save:
-                    checkpoint.rotate(root, self.given_args.save_total_limit, self.state.best_global_step)
+                    best, step = self.state.best_global_step, self.state.global_step
+                    checkpoint.rotate(root, self.given_args.save_total_limit, best, saved_step=step)
             else:
                 checkpoint.clear_staging(root)
                 self._say_that_saving_failed(failure)

@@ -13,6 +13,11 @@ def test_threads_of_the_child_spin_only_shortly_unless_the_user_has_said_how_the
     assert child_environment({"GOMP_SPINCOUNT": "7"})["GOMP_SPINCOUNT"] == "7"
 
 
+def test_the_child_keeps_few_shapes_of_matrix_products_unless_the_user_has_said_how_many():
+    assert child_environment({})["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
+    assert child_environment({"LRU_CACHE_CAPACITY": "1024"})["LRU_CACHE_CAPACITY"] == "1024"
+
+
 def test_the_given_environment_is_kept_and_left_as_it_is():
     given = {"HOME": "/x"}
     assert child_environment(given)["HOME"] == "/x"

@@ -196,3 +196,10 @@ def test_any_history_keeps_newest_best_and_the_number_asked_for(steps, keep, bes
         protected = {max(steps)} | ({best} & steps)
         assert len(kept) == min(len(steps), max(keep, len(protected)))
         assert all(one in protected or all(one > gone for gone in deleted) for one in kept)
+
+
+def test_a_broken_folder_of_a_higher_step_does_not_cost_the_checkpoint_just_saved(tmp_path):
+    for step in (5, 9):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    checkpoint.rotate(tmp_path, keep=1, best_step=None, saved_step=5)
+    assert (tmp_path / "checkpoint-5").is_dir()
