@@ -142,23 +142,10 @@ def conflicting_labels(seen: Seen) -> Iterator[Finding]:
 
 
 def overlap(seen: Seen) -> Iterator[Finding]:
-    for split, facts in seen.facts.items():
-        found = facts.get("overlap")
-        if not found or not found["rows"]:
-            continue
-        text = _("{split}: {count} of {rows} rows ({share}) are training rows too, so its score flatters.")
-        yield Finding(
-            "data.overlap",
-            "warning" if found["share"] > SHARED else "note",
-            text.format(
-                split=split,
-                count=format_count(found["rows"]),
-                rows=format_count(facts["rows"]),
-                share=format_share(found["share"]),
-            ),
-            {"split": split, "file": facts["file"], "train_file": seen.facts["train"]["file"], **found},
-            _("Take these rows out of one of the two files."),
-        )
+    text = _("{split}: {count} of {rows} rows ({share}) are training rows too, so its score flatters.")
+    remedy = _("Take these rows out of one of the two files.")
+    for severity, words, evidence in _shared_rows(seen, "overlap"):
+        yield Finding("data.overlap", severity, text.format(**words), evidence, remedy)
 
 
 def near_duplicates(seen: Seen) -> Iterator[Finding]:
@@ -183,24 +170,24 @@ def near_duplicates(seen: Seen) -> Iterator[Finding]:
 
 
 def near_overlap(seen: Seen) -> Iterator[Finding]:
+    text = _("{split}: {count} more of {rows} rows ({share}) differ from a training row only in case, spaces or width.")
+    remedy = _("Take these rows out of one of the two files.")
+    for severity, words, evidence in _shared_rows(seen, "near_overlap"):
+        yield Finding("data.near-overlap", severity, text.format(**words), evidence, remedy)
+
+
+def _shared_rows(seen: Seen, fact: str) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
+    """For each split with rows that are trained on as well: severity, words for a message, and evidence."""
     for split, facts in seen.facts.items():
-        found = facts.get("near_overlap")
+        found = facts.get(fact)
         if not found or not found["rows"]:
             continue
-        text = _(
-            "{split}: {count} more of {rows} rows ({share}) differ from a training row only in case, spaces or width."
-        )
-        yield Finding(
-            "data.near-overlap",
+        words = {"split": split, "count": format_count(found["rows"]), "rows": format_count(facts["rows"])}
+        evidence = {"split": split, "file": facts["file"], "train_file": seen.facts["train"]["file"], **found}
+        yield (
             "warning" if found["share"] > SHARED else "note",
-            text.format(
-                split=split,
-                count=format_count(found["rows"]),
-                rows=format_count(facts["rows"]),
-                share=format_share(found["share"]),
-            ),
-            {"split": split, "file": facts["file"], "train_file": seen.facts["train"]["file"], **found},
-            _("Take these rows out of one of the two files."),
+            words | {"share": format_share(found["share"])},
+            evidence,
         )
 
 

@@ -112,7 +112,7 @@ def child_environment(given: Mapping[str, str]) -> dict[str, str]:
     processor and keeps that from happening. Whoever has set how threads wait is left alone.
 
     oneDNN, which does torch's matrix products on a processor, keeps what it has built for each shape, by default for
-    1024 of them. Batches without padding have another shape almost every time, so that grew by 0.3 GiB in 100 steps
+    1024 of them. Batches without padding have another shape almost every time, so that grew by 0.2 GiB in 100 steps
     of a small encoder; fewer took no more time.
     """
     quiet = {"PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "true"}

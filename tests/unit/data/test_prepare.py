@@ -375,6 +375,13 @@ def test_equal_pairs_are_duplicates_and_equal_first_texts_alone_are_none(made, w
     assert facts["empty"] == {"count": 1, "lines": [5]}
 
 
+def test_pairs_are_near_copies_text_by_text_only(made, write_table, request_data):
+    table = [("a b", "C", "x"), ("A B", "c", "x"), ("a", "b c", "y")]  # the third is the first with another seam
+    file = write_table("pairs.csv", table, header=("one", "two", "label"))
+    facts = made(request_data(file, text="one", text_pair="two")).audit.facts["train"]
+    assert facts["near_duplicates"]["texts"] == 1
+
+
 def test_another_pair_column_or_task_is_prepared_anew(made, write_table, request_data):
     table = [("a", "b", "c", "1"), ("d", "e", "f", "2")]
     file = write_table("pairs.csv", table, header=("one", "two", "three", "label"))

@@ -60,5 +60,5 @@ def test_ranks_are_counted_from_the_outputs_that_say_above():
     found = feed(meter, [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [1.0, 1.0]], [[0.0, 0], [1, 0], [1, 1], [0, 0]])
     assert meter.confusion.tolist() == [[1, 0, 1], [0, 1, 0], [0, 0, 1]]
     assert found["mae"] == 0.5
-    assert meter.scores(None)["baseline"] | {} == meter.scores(None)["baseline"]
-    assert meter.scores(None)["baseline"]["label"] == "middle"
+    baseline = meter.scores(None)["baseline"]  # always "middle": three of four rows are one rank off
+    assert (baseline["label"], baseline["mae"], baseline["accuracy"]) == ("middle", 0.75, 0.25)
