@@ -8,7 +8,7 @@ from typing import Any
 
 from trainwright.data.complaints import listed
 from trainwright.messages.text import _
-from trainwright.records import Finding
+from trainwright.records import Finding, Severity
 from trainwright.units import format_count, format_number, format_share
 
 FEW_EVALUATED = 100  # rows: below this the sampling error of an accuracy may pass 5 points (sqrt(0.25 / 100))
@@ -176,7 +176,7 @@ def near_overlap(seen: Seen) -> Iterator[Finding]:
         yield Finding("data.near-overlap", severity, text.format(**words), evidence, remedy)
 
 
-def _shared_rows(seen: Seen, fact: str) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
+def _shared_rows(seen: Seen, fact: str) -> Iterator[tuple[Severity, dict[str, str], dict[str, Any]]]:
     """For each split with rows that are trained on as well: severity, words for a message, and evidence."""
     for split, facts in seen.facts.items():
         found = facts.get(fact)
